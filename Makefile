@@ -1,0 +1,42 @@
+# `make demo` and `make test` do all the set-up they need; only Python 3.11 or later, pip, make and git are assumed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# Many small matrices on a few shared cores: BLAS threads fight each other, so tests and benchmarks use one.
+one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: setup demo test test-slow lint check bench clean
+.DEFAULT_GOAL := check
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[data,dev]' --constraint constraints.txt
+	touch $@
+
+demo: setup
+	$(BIN)/sottovoce run examples/hospitals.toml
+
+test: setup
+	$(one_thread) $(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: setup
+	$(one_thread) $(BIN)/python -m pytest -n 2 -m slow
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+bench: setup
+	$(one_thread) $(BIN)/python benchmarks/engine.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
