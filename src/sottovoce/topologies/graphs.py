@@ -1,0 +1,258 @@
+"""The graphs: ring, path, grid, complete, star, hypercube, three random ones, and graphs from elsewhere.
+
+Each factory returns a checked `Topology`. Graphs are undirected and connected, without self-edges and duplicates;
+`weights` names the rule that turns a graph into combination weights (see `weights`). Only `from_matrix` and
+`from_networkx` accept directed graphs, which must be strongly connected. Random graphs depend on their seed alone.
+Time and memory grow with the number of links, so that a million agents of small degree are fine.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from sottovoce.errors import ConfigError
+from sottovoce.topologies.left_stochastic import left_stochastic, require_connected, whole_number
+from sottovoce.topologies.topology import Topology
+from sottovoce.topologies.weights import rule_named
+
+Agents = NDArray[np.int64]
+
+
+def ring(n: int, *, weights: str = "metropolis") -> Topology:
+    """Agent k is linked to k - 1 and k + 1, modulo n; two agents share one link."""
+    n = whole_number("n", n, minimum=2)
+    low = np.arange(n if n > 2 else 1)
+    return _undirected("ring", n, low, (low + 1) % n, weights)
+
+
+def path(n: int, *, weights: str = "metropolis") -> Topology:
+    """Agent k is linked to k + 1: a ring without the link that closes it."""
+    n = whole_number("n", n, minimum=2)
+    return _undirected("path", n, np.arange(n - 1), np.arange(1, n), weights)
+
+
+def grid(rows: int, columns: int, *, weights: str = "metropolis") -> Topology:
+    """Agents on a rectangle, linked to their up to four nearest; agent r * columns + c is in row r, column c."""
+    rows, columns = whole_number("rows", rows, minimum=1), whole_number("columns", columns, minimum=1)
+    if rows * columns < 2:
+        raise ConfigError("grid(1, 1) has one agent; a network needs at least 2. Use more rows or columns.")
+    agents = np.arange(rows * columns).reshape(rows, columns)
+    low = np.concatenate([agents[:, :-1].ravel(), agents[:-1].ravel()])
+    high = np.concatenate([agents[:, 1:].ravel(), agents[1:].ravel()])
+    return _undirected("grid", rows * columns, low, high, weights)
+
+
+def complete(n: int, *, weights: str = "metropolis") -> Topology:
+    """Every agent is linked to every other; with metropolis weights one round reaches the average."""
+    n = whole_number("n", n, minimum=2)
+    low, high = np.triu_indices(n, k=1)
+    return _undirected("complete", n, low, high, weights)
+
+
+def star(n: int, *, weights: str = "metropolis") -> Topology:
+    """Agent 0 is linked to all others. It is an ordinary agent with data; see `federation` for a relay."""
+    n = whole_number("n", n, minimum=2)
+    return _undirected("star", n, np.zeros(n - 1, dtype=np.int64), np.arange(1, n), weights)
+
+
+def hypercube(dimension: int, *, weights: str = "metropolis") -> Topology:
+    """2^dimension agents; two are linked when their numbers differ in one binary digit."""
+    dimension = whole_number("dimension", dimension, minimum=1)
+    if dimension > 24:
+        raise ConfigError(f"dimension={dimension} means 2^{dimension} agents; the limit is 24.")
+    n = 2**dimension
+    agents, digits = np.arange(n)[:, None], 2 ** np.arange(dimension)
+    low, _ = np.nonzero(agents & digits == 0)
+    high = (agents | digits)[agents & digits == 0]
+    return _undirected("hypercube", n, low, high, weights)
+
+
+def erdos_renyi(n: int, p: float, *, seed: int = 0, weights: str = "metropolis") -> Topology:
+    """Every pair of agents is linked with probability p, independently (Erdos-Renyi, G(n, p))."""
+    n = whole_number("n", n, minimum=2)
+    p = _number("p", p)
+    if not 0.0 <= p <= 1.0:
+        raise ConfigError(f"p={p:g} is not a probability; it must be in [0, 1].")
+    low, high = _pairs_with_probability(n, p, _generator(seed))
+    return _undirected("erdos_renyi", n, low, high, weights, advice="Use another seed or a larger p.")
+
+
+def geometric(n: int, radius: float, *, seed: int = 0, weights: str = "metropolis") -> Topology:
+    """Agents at uniform places in the unit square, linked when at most `radius` apart; see topology.positions."""
+    n = whole_number("n", n, minimum=2)
+    radius = _number("radius", radius)
+    if radius <= 0.0:
+        raise ConfigError(f"radius={radius:g} links nobody; it must be positive, for example 0.3.")
+    positions = _generator(seed).random((n, 2))
+    pairs = cKDTree(positions).query_pairs(radius, output_type="ndarray")
+    positions.setflags(write=False)
+    return _undirected(
+        "geometric", n, pairs[:, 0], pairs[:, 1], weights,
+        advice="Use another seed or a larger radius.", positions=positions,
+    )  # fmt: skip
+
+
+def k_out(n: int, k: int, *, seed: int = 0, weights: str = "metropolis") -> Topology:
+    """Every agent picks k distinct others, uniformly; two agents are linked when either picked the other."""
+    n, k = whole_number("n", n, minimum=2), whole_number("k", k, minimum=1)
+    if k >= n:
+        raise ConfigError(f"k={k} others were asked for, but each of n={n} agents has only {n - 1}. Use a smaller k.")
+    chosen = _distinct_others(n, k, _generator(seed)).ravel()
+    choosers = np.repeat(np.arange(n), k)
+    # A pair that picked each other appears twice.
+    keys = np.unique(np.minimum(choosers, chosen) * n + np.maximum(choosers, chosen))
+    low, high = np.divmod(keys, n)
+    return _undirected("k_out", n, low, high, weights, advice="Use another seed or a larger k.")
+
+
+def from_edges(n: int, edges: Iterable[tuple[int, int]], *, weights: str = "metropolis") -> Topology:
+    """An undirected graph from its edges, each given once, in either direction."""
+    n = whole_number("n", n, minimum=2)
+    pairs = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise ConfigError(
+            f"edges have shape {pairs.shape} and type {pairs.dtype}; give a non-empty list of pairs of agent numbers."
+        )
+    _require_simple(n, pairs)
+    return _undirected("edges", n, pairs[:, 0], pairs[:, 1], weights, advice="Add an edge into the missing part.")
+
+
+def from_networkx(graph: Any, *, weights: str = "metropolis") -> Topology:
+    """A networkx graph; in a directed one an edge (u, v) means that u sends to v.
+
+    Nodes are numbered in sorted order when they can be sorted, otherwise in the order in which they were added.
+    Edge attributes are ignored. Directed graphs need weights="uniform" unless every edge has its opposite.
+    """
+    nodes: list[Any] = list(graph.nodes)
+    try:
+        nodes.sort()
+    except TypeError:
+        nodes = list(graph.nodes)
+    n = len(nodes)
+    if n < 2:
+        raise ConfigError(f"the graph has {n} nodes; a network needs at least 2 agents.")
+    number = {node: position for position, node in enumerate(nodes)}
+    pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in graph.edges], dtype=np.int64).reshape(-1, 2)
+    directed = bool(graph.is_directed())
+    _require_simple(n, pairs, directed=directed)
+    advice = "Add an edge into the missing part."
+    if not directed:
+        return _undirected("networkx", n, pairs[:, 0], pairs[:, 1], weights, advice=advice)
+    return _weighted("networkx", _adjacency(n, pairs[:, 0], pairs[:, 1]), weights, advice=advice)
+
+
+def from_matrix(matrix: Any, *, name: str = "matrix") -> Topology:
+    """Given weights: entry [l, k] is what receiver k gives sender l; columns sum to one; directed is fine.
+
+    Args:
+        matrix: [K, K], dense or sparse.
+        name: What to call it.
+
+    Raises:
+        ConfigError: Not left-stochastic, or not strongly connected.
+    """
+    weights = left_stochastic(matrix)
+    require_connected(weights, "Give a positive weight to some link into the missing part.")
+    return Topology(weights=weights, name=name)
+
+
+def _undirected(
+    name: str,
+    n: int,
+    low: Agents,
+    high: Agents,
+    weights: str,
+    *,
+    advice: str = "",
+    positions: NDArray[np.float64] | None = None,
+) -> Topology:
+    """The topology of distinct undirected edges."""
+    adjacency = _adjacency(n, np.concatenate([low, high]), np.concatenate([high, low]))
+    return _weighted(name, adjacency, weights, advice=advice, positions=positions)
+
+
+def _adjacency(n: int, senders: Agents, receivers: Agents) -> sparse.csc_array:
+    """Ones where there is a link; 32-bit indices, which n < 2^31 agents allow and which halve the memory."""
+    index = np.int32 if n < 2**31 else np.int64
+    ones = np.ones(len(senders))
+    adjacency = sparse.csc_array((ones, (senders.astype(index), receivers.astype(index))), shape=(n, n))
+    adjacency.sort_indices()
+    return adjacency
+
+
+def _weighted(
+    name: str,
+    adjacency: sparse.csc_array,
+    weights: str,
+    *,
+    advice: str,
+    positions: NDArray[np.float64] | None = None,
+) -> Topology:
+    """Check the graph and give it weights."""
+    rule = rule_named(weights)
+    require_connected(adjacency, advice)
+    return Topology(weights=rule(adjacency), name=name, rule=weights, positions=positions)
+
+
+def _require_simple(n: int, pairs: Agents, *, directed: bool = False) -> None:
+    """Refuse edges to nobody, to oneself, and edges given twice."""
+    outside = ((pairs < 0) | (pairs >= n)).any(axis=1)
+    itself = pairs[:, 0] == pairs[:, 1]
+    for wrong, problem in ((outside, f"names an agent outside 0 to {n - 1}"), (itself, "links an agent to itself")):
+        if wrong.any():
+            first, second = pairs[int(np.argmax(wrong))]
+            raise ConfigError(f"the edge ({first}, {second}) {problem}. Remove or correct it.")
+    ordered = (pairs if directed else np.sort(pairs, axis=1)).astype(np.int64)
+    keys, counts = np.unique(ordered[:, 0] * n + ordered[:, 1], return_counts=True)
+    if (counts > 1).any():
+        first, second = divmod(int(keys[int(np.argmax(counts > 1))]), n)
+        raise ConfigError(f"the edge ({first}, {second}) is given more than once. Give every edge once.")
+
+
+def _pairs_with_probability(n: int, p: float, generator: np.random.Generator) -> tuple[Agents, Agents]:
+    """Each of the n (n - 1) / 2 pairs with probability p, without visiting the others.
+
+    Along the list of all pairs, the gaps between chosen ones are geometric(p): the exact law, in the time of the
+    chosen pairs only.
+    """
+    num_pairs = n * (n - 1) // 2
+    blocks, position = [np.zeros(0, dtype=np.int64)], -1
+    while p > 0.0 and position < num_pairs:
+        size = int((num_pairs - 1 - position) * p * 1.05) + 100
+        # A gap beyond the end ends the list whatever its length; cutting it keeps the sums within 64 bits.
+        gaps = np.minimum(generator.geometric(p, size), num_pairs + 1)
+        block = position + np.cumsum(gaps)
+        blocks.append(block)
+        position = int(block[-1])
+    chosen = np.concatenate(blocks)
+    chosen = chosen[chosen < num_pairs]
+    # Pair number high (high - 1) / 2 + low; the square root can be off by one for large numbers.
+    high = ((1.0 + np.sqrt(1.0 + 8.0 * chosen)) / 2.0).astype(np.int64)
+    high -= high * (high - 1) // 2 > chosen
+    high += high * (high + 1) // 2 <= chosen
+    return chosen - high * (high - 1) // 2, high
+
+
+def _distinct_others(n: int, k: int, generator: np.random.Generator) -> Agents:
+    """[n, k] a uniform k-subset of the others for every agent (Floyd's subset sampling, all agents at once)."""
+    chosen = np.empty((n, k), dtype=np.int64)
+    for column, largest in enumerate(range(n - 1 - k, n - 1)):
+        candidate = generator.integers(0, largest + 1, size=n)
+        taken = (chosen[:, :column] == candidate[:, None]).any(axis=1)
+        chosen[:, column] = np.where(taken, largest, candidate)
+    # Numbers 0 to n - 2 stand for the others: skip the agent itself.
+    return chosen + (chosen >= np.arange(n)[:, None])
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(whole_number("seed", seed, minimum=0))
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        raise ConfigError(f"{name}={value!r} must be a finite number.")
+    return float(value)
