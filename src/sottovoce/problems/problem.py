@@ -1,0 +1,129 @@
+"""The contract of a problem: data split over agents, and a loss.
+
+    minimise  J(w) = (1/K) sum_k J_k(w),   J_k(w) = (1/n_k) sum_i loss(w; record_i) + ridge term
+
+The per-agent functions (gradient, records, batch_gradient, local_risk) take ONE agent's `data`, that is row k of every
+array in `arrays`, and use only operators and the namespace of the model they get: a simulator maps them over agents in
+JAX, a party calls them on NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.clipping import Clip, Norm
+from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
+from sottovoce.problems.sensitivity import Adjacency, Unit
+
+Array = Any  # a NumPy or JAX array
+Data = Mapping[str, Array]
+Floats = NDArray[np.float64]
+
+
+class Problem(Protocol):
+    """What every problem offers; see the module for the shapes."""
+
+    @property
+    def kind(self) -> str:
+        """The name in PROBLEMS."""
+
+    @property
+    def num_agents(self) -> int:
+        """K."""
+
+    @property
+    def dimension(self) -> int:
+        """The number d of parameters."""
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of records of each agent, [K]."""
+
+    @property
+    def clip(self) -> Clip | None:
+        """How each record's gradient is clipped before averaging; None is not at all."""
+
+    @property
+    def box(self) -> float | None:
+        """R when models belong in the box [-R, R]^d, for projection; None when anywhere."""
+
+    @property
+    def arrays(self) -> dict[str, Floats]:
+        """All that the agents need; every array has leading axis K."""
+
+    def gradient(self, model: Array, data: Data) -> Array:
+        """One agent's full gradient, [d]: the average of its (clipped) record gradients, plus the unclipped ridge's."""
+
+    def records(self, data: Data, indices: Array) -> tuple[Array, ...]:
+        """The records of one agent at these indices, each array with leading axis B."""
+
+    def batch_gradient(self, model: Array, records: tuple[Array, ...]) -> Array:
+        """The average of the (clipped) gradients of these records, plus the unclipped ridge gradient, [d]."""
+
+    def local_risk(self, model: Array, data: Data) -> Array:
+        """One agent's (unclipped) risk J_k(model)."""
+
+    def risk(self, model: Array, arrays: Data) -> Array:
+        """The uniform average J(model) of the agents' (unclipped) risks."""
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether `accuracy` can be called."""
+
+    @property
+    def accuracy(self) -> Callable[[Array, Array, Array], Array] | None:
+        """(model, features [N, d], labels [N]) -> fraction classified right; None for problems without labels."""
+
+    @property
+    def optimum(self) -> Floats:
+        """The minimiser of J, [d]."""
+
+    def weighted_optimum(self, weights: Any) -> Floats:
+        """The minimiser of sum_k weights_k J_k, [d]."""
+
+    @property
+    def constants(self) -> Constants:
+        """Smoothness and strong convexity of the risks."""
+
+    @property
+    def losses(self) -> ConvexSmooth | None:
+        """What may be promised of every full or batch loss whose gradient this problem returns; None is nothing."""
+
+    @property
+    def quadratic(self) -> QuadraticRecords | None:
+        """The affine gradients; None when the problem is clipped or its loss not quadratic."""
+
+    def with_clipping(self, clip: float, norm: Norm) -> Problem:
+        """The same problem with every record's gradient clipped before averaging; the ridge is added after."""
+
+    def sensitivity(
+        self,
+        *,
+        unit: Unit,
+        adjacency: Adjacency,
+        norm: Norm,
+        clip: float | Clip | None = None,
+        batch_size: int | None = None,
+        agent: int | None = None,
+    ) -> float:
+        """The largest change of one agent's gradient when the protected unit changes."""
+
+    def describe(self) -> dict[str, Any]:
+        """What a report or a saved run needs to name this problem, JSON-able."""
+
+
+def describe(problem: Problem, **parameters: float) -> dict[str, Any]:
+    """Return the JSON-able description shared by all problems, with the problem's own parameters added."""
+    clip = problem.clip
+    return {
+        "kind": problem.kind,
+        "num_agents": problem.num_agents,
+        "dimension": problem.dimension,
+        "sizes": [int(size) for size in problem.sizes],
+        "clip": None if clip is None else {"bound": clip.bound, "norm": clip.norm},
+        **parameters,
+    }
