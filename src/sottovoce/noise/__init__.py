@@ -1,0 +1,52 @@
+"""Noise schemes: a law for independent sources and a linear map that spreads them over links and own copies."""
+
+from collections.abc import Callable
+
+from sottovoce.noise.graph_homomorphic import graph_homomorphic
+from sottovoce.noise.independent import independent
+from sottovoce.noise.laws import Gaussian, L2Laplace, Laplace, Law
+from sottovoce.noise.local_graph_homomorphic import local_graph_homomorphic
+from sottovoce.noise.noise import (
+    Noise,
+    NoiseMap,
+    bind,
+    broadcast_map,
+    cancels_at_receivers,
+    cancels_in_centroid,
+    centroid_residual,
+    outgoing_weight,
+    own_copy_is_the_message,
+    received_map,
+)
+from sottovoce.noise.none import none
+
+LAWS: dict[str, Callable[..., Law]] = {"laplace": Laplace, "gaussian": Gaussian, "l2_laplace": L2Laplace}
+SCHEMES: dict[str, Callable[..., Noise]] = {
+    "none": none,
+    "independent": independent,
+    "graph_homomorphic": graph_homomorphic,
+    "local_graph_homomorphic": local_graph_homomorphic,
+}
+
+__all__ = [
+    "LAWS",
+    "SCHEMES",
+    "Gaussian",
+    "L2Laplace",
+    "Laplace",
+    "Law",
+    "Noise",
+    "NoiseMap",
+    "bind",
+    "broadcast_map",
+    "cancels_at_receivers",
+    "cancels_in_centroid",
+    "centroid_residual",
+    "graph_homomorphic",
+    "independent",
+    "local_graph_homomorphic",
+    "none",
+    "outgoing_weight",
+    "own_copy_is_the_message",
+    "received_map",
+]

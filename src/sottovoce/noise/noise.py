@@ -1,0 +1,200 @@
+"""The contract of a noise scheme: independent sources and a sparse linear map that spreads them.
+
+A scheme is a value without a topology. Binding it to the links active in a round gives, for sources z_s (independent, one law),
+
+    link l -> k carries      psi_l + sum_s link_map[(l, k), s] z_s
+    agent k's own copy       psi_k + sum_s self_map[k, s]      z_s
+    so agent k combines      sum_l a_lk psi_l + (R z)_k,   R[k, s] = sum_{l != k} a_lk link_map[(l, k), s] + a_kk self_map[k, s]
+
+Everything else is read off this map: what a simulation must draw, whether the noise cancels (in the centroid: q' R = 0; at the
+receivers: R = 0), what an observer who knows some of the sources can subtract.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.noise.laws import Law
+from sottovoce.topologies import ActiveLinks
+
+CANCELLATION_TOLERANCE = 1e-12
+Array = Any  # NumPy here; JAX when the active links are drawn inside a compiled round
+Cancellation = Literal["centroid", "receivers"]
+Factor = float | Sequence[float] | Callable[[int], float]
+
+
+class NoiseMap(NamedTuple):
+    """Which source reaches which link and which own copy, with what factor (coordinate format).
+
+    The index arrays are NumPy and depend only on which links exist; the values may depend on the active weights.
+    """
+
+    owners: np.ndarray  # [S, 2] the agents that know source s; -1 in the second column when one agent alone knows it
+    link_index: np.ndarray  # [m] position of the link in topology.links
+    link_source: np.ndarray  # [m]
+    link_value: Array  # [m]
+    self_index: np.ndarray  # [n] agent whose own copy is meant
+    self_source: np.ndarray  # [n]
+    self_value: Array  # [n]
+
+    @property
+    def num_sources(self) -> int:
+        """How many independent sources the scheme has on these links."""
+        return len(self.owners)
+
+
+class Noise(NamedTuple):
+    """A noise scheme: a law for the sources and a rule that spreads them over the active links."""
+
+    name: str
+    law: Law | None  # None only for the scheme without sources
+    spread: Callable[[ActiveLinks], NoiseMap]
+    promises: tuple[Cancellation, ...] = ()  # checked on every bound map; the run is refused where one fails
+    schedule: Sequence[float] | Callable[[int], float] | None = None  # factor on the law, per round
+    parameters: Mapping[str, Any] = {}
+
+    def scaled(self, factor: Factor) -> "Noise":
+        """The same scheme with its law multiplied: by one number, by one number per round, or by factor(round).
+
+        Rounds are numbered from 1. A zero factor means that this round is sent without noise.
+        """
+        previous = self.schedule
+        if callable(factor):
+            if previous is None:
+                return self._replace(schedule=factor)
+            return self._replace(schedule=lambda round_: _factor_at(previous, round_) * factor(round_))
+        if np.ndim(factor) == 0:
+            return self if self.law is None else self._replace(law=self.law.scaled(float(factor)))  # type: ignore[arg-type]
+        values = tuple(float(value) for value in factor)  # type: ignore[union-attr]
+        if previous is None:
+            return self._replace(schedule=values)
+        return self._replace(schedule=tuple(_factor_at(previous, t + 1) * value for t, value in enumerate(values)))
+
+    def factors(self, rounds: int) -> np.ndarray:
+        """The factor of every round, [rounds].
+
+        Raises:
+            ConfigError: the schedule is shorter than the run, or has a negative or non-finite entry.
+        """
+        if self.schedule is None:
+            return np.ones(rounds)
+        if not callable(self.schedule) and len(self.schedule) < rounds:
+            raise ConfigError(
+                f"the noise schedule of '{self.name}' has {len(self.schedule)} factors but the run has {rounds} rounds. "
+                f"Give one factor per round (0 for a round without noise)."
+            )
+        factors = np.array([_factor_at(self.schedule, t) for t in range(1, rounds + 1)], dtype=float)
+        bad = np.flatnonzero(~np.isfinite(factors) | (factors < 0))
+        if bad.size:
+            raise ConfigError(
+                f"the noise schedule of '{self.name}' is {factors[bad[0]]} in round {bad[0] + 1}; "
+                f"every factor must be finite and not negative."
+            )
+        return factors
+
+    def describe(self) -> dict[str, Any]:
+        """What was chosen, as plain values for a saved run."""
+        law = None if self.law is None else {"law": type(self.law).__name__, "scale": self.law.scale}
+        schedule = None if self.schedule is None else "per round"
+        return {"name": self.name, **(law or {}), "schedule": schedule, **self.parameters}
+
+
+def _factor_at(schedule: Sequence[float] | Callable[[int], float], round_: int) -> float:
+    return float(schedule(round_) if callable(schedule) else schedule[round_ - 1])
+
+
+def broadcast_map(links: ActiveLinks, own_factor: Array) -> NoiseMap:
+    """One source per agent: every link of agent l carries z_l, its own copy carries own_factor[l] z_l."""
+    agents = np.arange(len(links.perron))
+    return NoiseMap(
+        owners=np.stack([agents, np.full_like(agents, -1)], axis=1),
+        link_index=np.arange(len(links.senders)),
+        link_source=links.senders,
+        link_value=np.ones(len(links.senders)),
+        self_index=agents,
+        self_source=agents,
+        self_value=own_factor,
+    )
+
+
+def outgoing_weight(links: ActiveLinks) -> Array:
+    """What the network still gives agent p's message, relative to p's place in the centroid: sum_{m != p} r_m a_pm / r_p, [K]."""
+    r = links.perron
+    terms: Array = links.weights * r[links.receivers]
+    if isinstance(terms, np.ndarray):
+        return np.bincount(links.senders, weights=terms, minlength=len(r)) / r
+    xp = terms.__array_namespace__()
+    return xp.zeros(len(r), terms.dtype).at[links.senders].add(terms) / r
+
+
+def received_map(noise_map: NoiseMap, links: ActiveLinks) -> sparse.csr_array:
+    """The matrix R [K, S] of the module's first lines: what each receiver combines of each source."""
+    weights = np.concatenate(
+        [
+            links.weights[noise_map.link_index] * noise_map.link_value,
+            links.self_weights[noise_map.self_index] * noise_map.self_value,
+        ]
+    )
+    rows = np.concatenate([links.receivers[noise_map.link_index], noise_map.self_index])
+    columns = np.concatenate([noise_map.link_source, noise_map.self_source])
+    combined = sparse.coo_array((weights, (rows, columns)), shape=(len(links.perron), noise_map.num_sources)).tocsr()
+    combined.sum_duplicates()
+    # A sum of terms that cancels leaves rounding of the size of its largest term; anything below that is zero.
+    size = np.abs(weights).max(initial=0.0)
+    combined.data[np.abs(combined.data) <= 1e-14 * size] = 0.0
+    combined.eliminate_zeros()
+    return combined
+
+
+def cancels_at_receivers(noise_map: NoiseMap, links: ActiveLinks) -> bool:
+    """Whether every receiver's combination is free of noise (R = 0) although the links carry some."""
+    return noise_map.num_sources > 0 and received_map(noise_map, links).nnz == 0
+
+
+def centroid_residual(noise_map: NoiseMap, links: ActiveLinks) -> float:
+    """Largest entry of r' R: what the (Perron-weighted) centroid receives of any source of unit scale."""
+    combined = received_map(noise_map, links)
+    return float(np.abs(combined.T @ links.perron).max(initial=0.0))
+
+
+def cancels_in_centroid(noise_map: NoiseMap, links: ActiveLinks) -> bool:
+    """Whether the centroid receives no noise term (to 1e-12)."""
+    return noise_map.num_sources > 0 and centroid_residual(noise_map, links) <= CANCELLATION_TOLERANCE
+
+
+def own_copy_is_the_message(noise_map: NoiseMap, links: ActiveLinks) -> bool:
+    """Whether every agent itself uses exactly what it sent: own copy and all its active links carry the same noise."""
+    num_links, num_agents, num_sources = len(links.senders), len(links.perron), noise_map.num_sources
+    carried = sparse.csr_array(
+        (noise_map.link_value, (noise_map.link_index, noise_map.link_source)), shape=(num_links, num_sources)
+    )
+    kept = sparse.csr_array(
+        (noise_map.self_value, (noise_map.self_index, noise_map.self_source)), shape=(num_agents, num_sources)
+    )
+    active = np.flatnonzero(links.weights > 0)
+    difference = carried[active] - kept[links.senders[active]]
+    return bool(np.abs(difference.data).max(initial=0.0) == 0.0)
+
+
+def bind(noise: Noise, links: ActiveLinks) -> NoiseMap:
+    """Spread a scheme over the active links and check what it promises.
+
+    Raises:
+        IncompatibleChoice: the scheme cannot work on these links, or a cancellation it promises fails on them.
+    """
+    noise_map = noise.spread(links)
+    if "receivers" in noise.promises and not cancels_at_receivers(noise_map, links):
+        raise IncompatibleChoice(
+            f"'{noise.name}' must cancel at every receiver, but on these links it does not. "
+            f"Use a scheme without that promise, such as sv.noise.independent(law)."
+        )
+    if "centroid" in noise.promises and not cancels_in_centroid(noise_map, links):
+        raise IncompatibleChoice(
+            f"'{noise.name}' must cancel in the centroid, but on these links {centroid_residual(noise_map, links):.3g} of one "
+            f"source is left. Use weights for which the Perron vector stays the same on the active links "
+            f"(for example weights='metropolis'), or sv.noise.independent(law)."
+        )
+    return noise_map
