@@ -1,0 +1,81 @@
+"""The contract of an algorithm: what ONE agent does in a round.
+
+    state   = init(model)                                   before the first round
+    for every exchange of the round:
+        psi   = message(state, gradient, round)             what the agent sends
+        state = update(state, received, gradient, round)    received = sum_l a_lk psi_l, own copy included, noise and all
+    model(state)                                            the agent's model
+
+`gradient(w)` is the agent's own gradient at w on this round's records: all its records, or one batch that every call in the round
+shares. The functions are pure and use only operators and the array namespace of what they are given, so the simulator maps them
+over all agents and a single party runs them on NumPy. Rounds are numbered from 1.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sottovoce.errors import ConfigError
+from sottovoce.topologies import Topology
+
+Array = Any
+State = Any  # a pytree of arrays, each of the model's shape
+Gradient = Callable[[Array], Array]
+StepSize = float | Callable[[Any], Any]
+
+
+class Exchange(NamedTuple):
+    """One passage of messages: what is sent, and what becomes of the combination that arrives."""
+
+    message: Callable[[State, Gradient, Any], Array]
+    update: Callable[[State, Array, Gradient, Any], State]
+    weights: Topology | None = None  # None: the weights of the run's topology
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _always(round_: int) -> bool:
+    return True
+
+
+class Algorithm(NamedTuple):
+    """A bundle of pure functions: what one agent does, plus what a saved run says about it."""
+
+    name: str
+    exchanges: tuple[Exchange, ...]
+    init: Callable[[Array], State] = _identity
+    model: Callable[[State], Array] = _identity
+    sends_fresh: Callable[[int], bool] = (
+        _always  # False: this round's messages only repeat what was sent before, so no noise
+    )
+    parameters: Mapping[str, Any] = {}
+
+    def noisy_rounds(self, rounds: int) -> np.ndarray:
+        """Which of the rounds 1..rounds carry noise, [rounds] bool."""
+        return np.array([self.sends_fresh(t) for t in range(1, rounds + 1)], dtype=bool)
+
+    def describe(self) -> dict[str, Any]:
+        """What was chosen, as plain values for a saved run."""
+        return {"name": self.name, **{key: _plain(value) for key, value in self.parameters.items()}}
+
+
+def _plain(value: Any) -> Any:
+    if callable(value):
+        return getattr(value, "__name__", "function of the round")
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def step_at(step_size: StepSize, round_: Any) -> Any:
+    """The step size of a round: a constant, or a function of the round."""
+    return step_size(round_) if callable(step_size) else step_size
+
+
+def check_step_size(step_size: StepSize) -> None:
+    """Refuse a step size that is not a positive finite number (functions of the round are taken as they are)."""
+    if callable(step_size):
+        return
+    if not (isinstance(step_size, int | float) and np.isfinite(step_size) and step_size > 0):
+        raise ConfigError(f"step_size = {step_size!r}; it must be a finite number above 0, or a function of the round.")

@@ -1,0 +1,49 @@
+"""How much each receiver of each exchange counts in the network centroid.
+
+With the exchanges of a round combining by A_1, ..., A_m in this order, the centroid weights q satisfy A_1 ... A_m q = q, and what
+arrives in exchange j enters the centroid with r_j = A_{j+1} ... A_m q. (Rizk et al. 2023 below eq. 43 name the transposed product,
+whose Perron vector is the all-ones vector.)
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import ConfigError
+from sottovoce.topologies import Topology, from_matrix
+
+
+class Centroid(NamedTuple):
+    """Weights of the agents in the centroid, and of the receivers of each exchange."""
+
+    weights: np.ndarray  # [K] q
+    receivers: tuple[np.ndarray, ...]  # m arrays [K]: r_j
+
+
+def exchange_topologies(algorithm: Algorithm, topology: Topology) -> tuple[Topology, ...]:
+    """The topology every exchange of the algorithm uses."""
+    chosen = tuple(topology if exchange.weights is None else exchange.weights for exchange in algorithm.exchanges)
+    for index, own in enumerate(chosen):
+        if own.num_agents != topology.num_agents:
+            raise ConfigError(
+                f"exchange {index + 1} of '{algorithm.name}' combines over {own.num_agents} agents but the run's topology has "
+                f"{topology.num_agents}. Give both the same agents."
+            )
+    return chosen
+
+
+def centroid(algorithm: Algorithm, topology: Topology) -> Centroid:
+    """Centroid weights of an algorithm on a topology."""
+    topologies = exchange_topologies(algorithm, topology)
+    q = topologies[0].perron
+    if all(np.allclose(other.perron, q, rtol=0, atol=1e-12) for other in topologies[1:]):
+        return Centroid(q, tuple(q for _ in topologies))
+    product = topologies[0].weights
+    for other in topologies[1:]:
+        product = product @ other.weights
+    q = from_matrix(product).perron
+    receivers = [q]
+    for other in reversed(topologies[1:]):
+        receivers.append(other.weights @ receivers[-1])
+    return Centroid(q, tuple(reversed(receivers)))

@@ -1,0 +1,106 @@
+"""The linear form of one round, read off the agent's own functions.
+
+The functions of an algorithm are evaluated on symbols instead of numbers: every variable of the round is a unit vector, so what
+comes out is a vector of coefficients. With the variables ordered as
+
+    v = (x_1, ..., x_b,  r_1, ..., r_m,  g)        state blocks, received combination of each exchange, gradient
+
+a round is   psi_j = messages[j] . v,   g = gradient at (gradient_at . v),   x' = state . v,   r_j = sum_l a_lk (psi_j + noise)_l.
+Nothing is written down twice, so theory and accountant speak of the algorithm that runs. A second evaluation on random vectors
+checks that the functions are linear (a projection is not) and refuses otherwise.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import UnsupportedClaim
+
+
+class LinearRound(NamedTuple):
+    """Coefficients of one round over the variables v = (x_1..x_b, r_1..r_m, g)."""
+
+    messages: np.ndarray  # [m, b + m + 1]
+    gradient_at: np.ndarray | None  # [b + m + 1]; None when the round takes no gradient
+    state: np.ndarray  # [b, b + m + 1]
+    model: np.ndarray  # [b]: the model is model . (x_1..x_b)
+
+    @property
+    def blocks(self) -> int:
+        """b, how many vectors of the model's size an agent keeps."""
+        return len(self.state)
+
+
+def linear_round(algorithm: Algorithm, round_: int) -> LinearRound:
+    """The linear form of `round_` (numbered from 1).
+
+    Raises:
+        UnsupportedClaim: the functions are not linear, or take gradients at two different points in one round.
+    """
+    blocks = len(_leaves(algorithm.init(np.zeros(1))))
+    exchanges = len(algorithm.exchanges)
+    size = blocks + exchanges + 1
+    form = _evaluate(algorithm, round_, np.eye(size))
+    random = np.random.default_rng(round_).standard_normal((size, 5)) * 1e3
+    found = _evaluate(algorithm, round_, random)
+    for coefficients, value in zip(_parts(form), _parts(found), strict=True):
+        expected = coefficients @ (random if coefficients.shape[-1] == size else random[:blocks])
+        if not np.allclose(value, expected, rtol=1e-9, atol=1e-9 * np.abs(random).max()):
+            raise UnsupportedClaim(
+                f"'{algorithm.name}' is not linear in models and gradients in round {round_} (a projection or clipping of the "
+                f"model, for instance), so its exact mean-square behaviour is not known. Simulate it instead, or leave the "
+                f"non-linear part out."
+            )
+    # On the unit vectors the model is read with the state's own coefficients: keep the block part only.
+    return LinearRound(form.messages, form.gradient_at, form.state, form.model[:blocks])
+
+
+def _parts(form: LinearRound) -> list[np.ndarray]:
+    return [form.messages, form.state] + ([] if form.gradient_at is None else [form.gradient_at])
+
+
+def _evaluate(algorithm: Algorithm, round_: int, symbols: np.ndarray) -> LinearRound:
+    """Run one agent's round on the given vectors (row i stands for variable i)."""
+    template = algorithm.init(np.zeros(1))
+    blocks = len(_leaves(template))
+    points: list[np.ndarray] = []
+
+    def gradient(point: Any) -> Any:
+        if points and not np.array_equal(points[0], point):
+            raise UnsupportedClaim(
+                f"'{algorithm.name}' takes gradients at more than one point in a round; the exact theory covers one. Simulate it."
+            )
+        points.append(np.asarray(point, dtype=float))
+        return symbols[-1]
+
+    state = _refill(template, iter(symbols[:blocks]))
+    model = np.asarray(algorithm.model(state), dtype=float)
+    messages = []
+    for j, exchange in enumerate(algorithm.exchanges):
+        messages.append(np.asarray(exchange.message(state, gradient, round_), dtype=float))
+        state = exchange.update(state, symbols[blocks + j], gradient, round_)
+    new_state = np.stack([np.asarray(leaf, dtype=float) for leaf in _leaves(state)])
+    return LinearRound(np.stack(messages), points[0] if points else None, new_state, model)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    """The arrays of a state made of tuples, named tuples, lists and dicts, in a fixed order."""
+    if isinstance(tree, dict):
+        return [leaf for key in sorted(tree) for leaf in _leaves(tree[key])]
+    if isinstance(tree, list | tuple):
+        return [leaf for part in tree for leaf in _leaves(part)]
+    return [tree]
+
+
+def _refill(tree: Any, values: Any) -> Any:
+    """The same structure with its arrays replaced by the next values, in the order of `_leaves`."""
+    if isinstance(tree, dict):
+        filled = {key: _refill(tree[key], values) for key in sorted(tree)}
+        return {key: filled[key] for key in tree}
+    if isinstance(tree, list | tuple):
+        parts = [_refill(part, values) for part in tree]
+        make: Callable[[list[Any]], Any] = (lambda p: type(tree)(*p)) if hasattr(tree, "_fields") else type(tree)
+        return make(parts)
+    return next(values)
