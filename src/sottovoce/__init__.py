@@ -1,0 +1,61 @@
+"""Private distributed learning without a trusted server.
+
+A Run lets agents on a Topology solve a Problem with an Algorithm, while Noise perturbs each message.
+
+    import sottovoce as sv
+    run = sv.simulate(problem, topology, sv.algorithms.atc(step_size=0.1), sv.noise.graph_homomorphic(law), rounds=500)
+
+Modules that need JAX are imported when first used, so that topologies, problems, noise and exact theory load without it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sottovoce import algorithms, noise, problems, theory, topologies
+from sottovoce.errors import (
+    BudgetExhausted,
+    ConfigError,
+    Diverged,
+    IncompatibleChoice,
+    ProtocolError,
+    SottovoceError,
+    UnsupportedClaim,
+)
+from sottovoce.theory import expected_msd
+
+if TYPE_CHECKING:
+    from sottovoce.experiments import load, simulate
+    from sottovoce.simulation.run import Run
+
+__version__ = "0.1.0"
+
+_LATER = {"simulate": "sottovoce.experiments", "load": "sottovoce.experiments", "Run": "sottovoce.simulation.run"}
+
+__all__ = [
+    "BudgetExhausted",
+    "ConfigError",
+    "Diverged",
+    "IncompatibleChoice",
+    "ProtocolError",
+    "Run",
+    "SottovoceError",
+    "UnsupportedClaim",
+    "algorithms",
+    "expected_msd",
+    "load",
+    "noise",
+    "problems",
+    "simulate",
+    "theory",
+    "topologies",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,21 @@
+"""Experiments: a TOML file in, a run folder out."""
+
+from sottovoce.experiments.build import Experiment, build
+from sottovoce.experiments.config import parse, read
+from sottovoce.experiments.record import load
+from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
+from sottovoce.experiments.sections import Config
+from sottovoce.experiments.simulate import simulate
+
+__all__ = [
+    "Config",
+    "Experiment",
+    "build",
+    "default_folder",
+    "final_metrics",
+    "load",
+    "parse",
+    "read",
+    "run_experiment",
+    "simulate",
+]

@@ -1,0 +1,163 @@
+"""Reading an experiment: a TOML file becomes a frozen `Config`, or one message with everything that is wrong in it.
+
+The file is read once and never written. What it may contain is in `sections`.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.experiments.sections import CHOICES, Config, ExperimentSection, PrivacySection, Section
+
+# Asking for a guarantee and getting a run without one would mislead, so these keys are refused, not ignored.
+_NOT_ACCOUNTED = {"noise": ("epsilon", "delta"), "privacy": ("delta", "observers", "budget")}
+
+
+def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Read an experiment from a TOML file, with `section.key=value` overrides applied on top.
+
+    Raises:
+        ConfigError: naming the file, and every section and key that is wrong.
+        UnsupportedClaim: when the file asks for a guarantee, which this version cannot give.
+    """
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}). Give the path of a TOML file in UTF-8.") from error
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}. Correct that place.") from error
+    for override in overrides:
+        _apply(data, override)
+    return parse(data, source=str(path))
+
+
+def parse(data: Mapping[str, Any], *, source: str) -> Config:
+    """Check plain values and freeze them; `source` says in messages where they came from."""
+    tables = {name: dict(table) if isinstance(table, dict) else table for name, table in data.items()}
+    problems = []
+    for section, keys in _NOT_ACCOUNTED.items():
+        table = tables.get(section)
+        for key in keys:
+            if isinstance(table, dict) and key in table:
+                del table[key]
+                problems.append(f"[{section}] {key}: this version cannot account yet; remove these keys")
+    if problems and tables.get("privacy") == {}:
+        del tables["privacy"]  # it held refused keys only: no further complaint about what it lacks
+    refused = bool(problems)
+    try:
+        config = Config.model_validate(tables)
+    except ValidationError as error:
+        problems += [_explain(detail, tables) for detail in error.errors(include_url=False)]
+    if problems:
+        raise (UnsupportedClaim if refused else ConfigError)(_report(source, problems))
+    return config
+
+
+def _report(source: str, problems: Sequence[str]) -> str:
+    if len(problems) == 1:
+        return f"{source}: {problems[0].rstrip('?')}{'?' if problems[0].endswith('?') else '.'}"
+    return "\n".join([f"{source}: {len(problems)} problems:", *(f"  - {problem}" for problem in problems)])
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    """Set one `section.key=value` in nested tables; `section={...}` replaces a whole section."""
+    path, equals, text = override.partition("=")
+    keys = [key.strip() for key in path.split(".")]
+    if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", key) for key in keys):
+        raise ConfigError(f"override {override!r}: write section.key=value, for example noise.std=0.1.")
+    value = _toml_value(override, text.strip())
+    if len(keys) == 1 and not isinstance(value, dict):
+        raise ConfigError(
+            f"override {override!r} names no section; write section.key=value, for example noise.std=0.1."
+        )
+    table = data
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise ConfigError(
+                f"override {override!r}: {key!r} is a single value in the file, so it has no keys below it."
+            )
+    table[keys[-1]] = value
+
+
+def _toml_value(override: str, text: str) -> Any:
+    if "\n" not in text:
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            if re.fullmatch(r"[A-Za-z_./~][^\s\"'\[\]{}#]*", text):
+                return text  # a bare string: noise.law=gaussian
+    raise ConfigError(f"override {override!r}: {text!r} is no TOML value; quote text with spaces or brackets.")
+
+
+def _explain(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
+    """One pydantic complaint as `[section] key: what is wrong, and what would be right`."""
+    path, table = _locate(detail["loc"], data)
+    given, context = detail["input"], detail.get("ctx", {})
+    match detail["type"]:
+        case "extra_forbidden" if len(path) == 1:
+            return f"[{path[0]}]: unknown section{_suggest(path[0], Config.model_fields)}"
+        case "extra_forbidden":
+            return f"{_place(path)}: {_unknown_key(path, table)}"
+        case "missing":
+            return f"{_place(path)}: this {'section' if len(path) == 1 else 'key'} is missing"
+        case "union_tag_not_found":
+            return f"{_place([*path, 'kind'])}: this key is missing; known: {', '.join(CHOICES[path[-1]])}"
+        case "union_tag_invalid":
+            kind = str(table["kind"])
+            return f"{_place([*path, 'kind'])}: unknown kind {kind!r}{_suggest(kind, CHOICES[path[-1]])}"
+        case "does_not_fit":
+            return f"{_place(path)}: {context['message']}"
+        case "literal_error":
+            choices = re.findall(r"'([^']+)'", str(context["expected"]))
+            return f"{_place(path)}: unknown value {given!r}{_suggest(str(given), choices)}"
+        case "model_type" | "model_attributes_type":
+            return f"{_place(path)}: this must be a table of keys; given {given!r}"
+        case _:
+            message = detail["msg"]
+            return f"{_place(path)}: {message[0].lower()}{message[1:]}; given {given!r}"
+
+
+def _place(path: Sequence[str]) -> str:
+    return f"[{path[0]}] {'.'.join(path[1:])}".rstrip()
+
+
+def _locate(location: Iterable[int | str], data: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """The keys of the file behind a pydantic location, which also lists the chosen kinds, and the innermost table on the way."""
+    path: list[str] = []
+    table: Any = data
+    for step in map(str, location):
+        if step not in table and table.get("kind") == step:
+            continue
+        path.append(step)
+        if isinstance(table.get(step), dict):
+            table = table[step]
+    return path, table
+
+
+def _unknown_key(path: Sequence[str], table: Mapping[str, Any]) -> str:
+    key, section = path[-1], path[-2]
+    if section not in CHOICES:
+        plain: dict[str, type[Section]] = {"experiment": ExperimentSection, "privacy": PrivacySection}
+        return f"unknown key{_suggest(key, plain[section].model_fields)}"
+    kind = table["kind"]
+    elsewhere = [name for name, model in CHOICES[section].items() if key in model.model_fields]
+    if elsewhere:
+        return f"does not apply to kind = {kind!r}, only to {', '.join(elsewhere)}; remove it"
+    return f"unknown key{_suggest(key, CHOICES[section][kind].model_fields)}"
+
+
+def _suggest(given: str, choices: Iterable[str]) -> str:
+    choices = list(choices)
+    near = difflib.get_close_matches(given, choices, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(choices)}"

@@ -1,0 +1,288 @@
+"""Run folders: what a run leaves on disk, written so that it may be killed at any moment and continued.
+
+    run.json               format version, status, configuration, versions, description
+    chunks/0000000100.safetensors    metrics of the rounds of one chunk, named by its last round
+    checkpoint.safetensors engine state after the last complete chunk
+    metrics.safetensors, models.safetensors, metrics.csv     the whole run, once it has finished
+
+Every file is written under another name, flushed, and renamed. Two renames decide: a chunk counts once the checkpoint that follows it
+is in place, and a run is finished once run.json says so; whatever else a killed process left is overwritten or removed.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save
+
+from sottovoce.errors import ConfigError, SottovoceError
+from sottovoce.simulation.run import Run
+
+FORMAT_VERSION = 1
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """An open run folder, held by this process alone."""
+
+    folder: Path
+    header: dict[str, Any]  # what run.json holds
+    start: tuple[int, dict[str, np.ndarray]] | None  # round and engine state to continue from; None: from the beginning
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run was already complete when the folder was opened."""
+        return bool(self.header["status"] == "finished")
+
+    def add_chunk(
+        self, last_round: int, metrics: Arrays, state: Arrays, *, final_models: np.ndarray | None = None
+    ) -> None:
+        """Store one chunk: its metrics ([repeats, rounds of the chunk] each), then the checkpoint that makes it count.
+
+        The last chunk brings the final models, which must be safe before the checkpoint says that no round is left.
+        """
+        _save(_chunk_file(self.folder, last_round), metrics)
+        if final_models is not None:
+            _save(self.folder / "models.safetensors", {"models": final_models})
+        _save(self.folder / "checkpoint.safetensors", state, {"round": str(last_round)})
+
+    def finish(self) -> Run:
+        """Gather the chunks into one file, mark the run as finished, and read it back."""
+        files = _chunk_files(self.folder)
+        with _readable(self.folder):
+            parts = [_load(path) for path in files]
+            metrics = {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
+            if any(values.shape[1] != int(files[-1].stem) for values in metrics.values()):
+                raise ValueError("a chunk is missing")
+        _save(self.folder / "metrics.safetensors", metrics)
+        _write(self.folder / "metrics.csv", _csv(metrics).encode())
+        _write_json(self.folder / "run.json", {**self.header, "status": "finished"})
+        _remove_partial_results(self.folder)
+        return load(self.folder)
+
+
+@contextlib.contextmanager
+def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, Any]) -> Iterator[Record]:
+    """Open a folder for a run: a new one, or one that this very configuration began before.
+
+    Raises:
+        ConfigError: if the folder belongs to something else, to a run of another configuration, to an unfinished run of other library
+            versions (its continuation would not be the same run), or is being written by another process.
+    """
+    if folder.exists() and not (folder / "run.json").exists() and any(not _ours(path) for path in folder.iterdir()):
+        raise ConfigError(f"{folder} exists and is not a run folder; choose another with --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    with _only_writer(folder):
+        for leftover in folder.rglob("*.part"):
+            leftover.unlink()
+        if not (folder / "run.json").exists():
+            header = {
+                "format_version": FORMAT_VERSION,
+                "status": "running",
+                "config": config,
+                "versions": versions(),
+                "description": description,
+            }
+            _write_json(folder / "run.json", header)
+            try:
+                yield Record(folder=folder, header=header, start=None)
+            except SottovoceError:
+                if not (folder / "checkpoint.safetensors").exists():
+                    _forget(folder)
+                raise
+            return
+        header = _read_header(folder)
+        _check_same_run(folder, header, config)
+        if header["status"] == "finished":
+            _remove_partial_results(folder)
+            yield Record(folder=folder, header=header, start=None)
+        else:
+            yield Record(folder=folder, header=header, start=_last_checkpoint(folder))
+
+
+def load(path: str | Path) -> Run:
+    """Read a finished run back from its folder.
+
+    Raises:
+        ConfigError: if there is no run, it has not finished, or another version of the format wrote it.
+    """
+    folder = Path(path)
+    if not (folder / "run.json").is_file():
+        raise ConfigError(
+            f"{folder} is not a run folder (it has no run.json). Give the folder that `sottovoce run` printed."
+        )
+    header = _read_header(folder)
+    if header["status"] != "finished":
+        raise ConfigError(f"{folder} holds an unfinished run; run it again to resume.")
+    with _readable(folder):
+        metrics = _load(folder / "metrics.safetensors")
+        models = _load(folder / "models.safetensors")["models"]
+    return Run(metrics=metrics, models=models, description=header["description"])
+
+
+def versions() -> dict[str, str]:
+    """What the numbers of a run depend on; the source too, since an edited copy keeps its version number."""
+    packages = {name: version(name) for name in ("sottovoce", "numpy", "scipy", "jax", "jaxlib")}
+    return {"python": platform.python_version(), **packages, "source": _source_digest()}
+
+
+@functools.cache  # the code that was loaded, whatever happens to the files later
+def _source_digest() -> str:
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _read_header(folder: Path) -> dict[str, Any]:
+    with _readable(folder):
+        header: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        if header["format_version"] != FORMAT_VERSION:
+            raise ConfigError(
+                f"{folder} has format_version {header['format_version']!r}; this version of sottovoce reads {FORMAT_VERSION}. "
+                f"Read it with the version that wrote it."
+            )
+    return header
+
+
+def _check_same_run(folder: Path, header: dict[str, Any], config: dict[str, Any]) -> None:
+    if header["config"] != config:
+        changed = sorted(_differences(header["config"], config))
+        raise ConfigError(
+            f"{folder} holds a run of another configuration ({', '.join(changed)}); choose another folder with --out."
+        )
+    now = versions()
+    other = [
+        f"{name} {then}, now {now.get(name)}" for name, then in header["versions"].items() if now.get(name) != then
+    ]
+    if other and header["status"] != "finished":
+        raise ConfigError(
+            f"{folder} holds an unfinished run begun with {'; '.join(other)}. Continue it with those versions, or choose another "
+            f"folder with --out."
+        )
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key in old.keys() | new.keys():
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _differences(before, after, f"{prefix}{key}.")
+        elif before != after:
+            yield f"{prefix}{key}"
+
+
+def _last_checkpoint(folder: Path) -> tuple[int, dict[str, np.ndarray]] | None:
+    """The state to continue from; chunks beyond it do not count and are removed."""
+    path = folder / "checkpoint.safetensors"
+    last = 0
+    state: dict[str, np.ndarray] = {}
+    if path.exists():
+        with _readable(folder), safe_open(path, framework="numpy") as file:
+            last = int(file.metadata()["round"])
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    for chunk in _chunk_files(folder):
+        if int(chunk.stem) > last:
+            chunk.unlink()
+    return (last, state) if last else None
+
+
+def _chunk_file(folder: Path, last_round: int) -> Path:
+    return folder / "chunks" / f"{last_round:010d}.safetensors"
+
+
+def _chunk_files(folder: Path) -> list[Path]:
+    return sorted((folder / "chunks").glob("*.safetensors"))
+
+
+def _remove_partial_results(folder: Path) -> None:
+    shutil.rmtree(folder / "chunks", ignore_errors=True)
+    (folder / "checkpoint.safetensors").unlink(missing_ok=True)
+
+
+def _forget(folder: Path) -> None:
+    """Leave nothing behind of a run that was refused before its first chunk."""
+    for name in ("run.json", "run.lock"):
+        (folder / name).unlink()
+    with contextlib.suppress(OSError):  # not empty, so not only ours
+        folder.rmdir()
+
+
+def _ours(path: Path) -> bool:
+    return path.name == "run.lock" or path.suffix == ".part"
+
+
+@contextlib.contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Turn whatever a damaged file provokes into one clear error."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise ConfigError(f"{folder} is damaged ({type(error).__name__}: {error}); remove it and run again.") from error
+
+
+@contextlib.contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Hold the folder; the operating system lets go of the lock when a process dies, however it dies."""
+    with (folder / "run.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"{folder} is being written by another process; wait for it, or choose another with --out."
+            ) from error
+        yield
+
+
+def _load(path: Path) -> dict[str, np.ndarray]:
+    return dict(sorted(load_file(path).items()))
+
+
+def _save(path: Path, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    _write(path, save(contiguous, metadata))
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    _write(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write beside, flush to the disk, then rename: the final name never shows a half-written file."""
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    _flush(part)
+    part.replace(path)
+    _flush(path.parent)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _csv(metrics: Arrays) -> str:
+    """One row per round: its number and the mean over repeats of every metric."""
+    means = {name: values.mean(axis=0, dtype=np.float64) for name, values in metrics.items()}
+    rows = zip(*means.values(), strict=True)
+    lines = [",".join(["round", *means])]
+    lines += [",".join([str(number), *(f"{value:.9g}" for value in row)]) for number, row in enumerate(rows, start=1)]
+    return "\n".join(lines) + "\n"

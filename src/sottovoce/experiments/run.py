@@ -1,0 +1,95 @@
+"""Run an experiment into a folder, from its beginning or from where it was interrupted."""
+
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sottovoce.experiments.build import build
+from sottovoce.experiments.record import load, open_record
+from sottovoce.experiments.sections import Config
+from sottovoce.simulation.engine import chunks
+from sottovoce.simulation.run import Run
+
+
+def default_folder(config: Config) -> Path:
+    """`runs/NAME-DIGEST`: the same configuration finds its folder again, another one gets another."""
+    digest = hashlib.sha256(json.dumps(config.as_dict(), sort_keys=True).encode()).hexdigest()
+    return Path("runs") / f"{config.experiment.name}-{digest[:8]}"
+
+
+def run_experiment(config: Config, folder: str | Path, *, progress: bool = True) -> Run:
+    """Simulate what the configuration says and keep everything in `folder`; a finished run is only read back.
+
+    Raises:
+        ConfigError: if the folder belongs to something else.
+        IncompatibleChoice: if the parts do not fit together.
+    """
+    folder = Path(folder)
+    experiment = build(config)
+    with open_record(folder, config=config.as_dict(), description=experiment.describe()) as record:
+        if record.finished:
+            return load(folder)
+        done = record.start[0] if record.start else 0
+        if done < experiment.rounds:
+            algorithm, noise = config.algorithm.kind, config.noise.kind
+            steps = chunks(
+                experiment.problem,
+                experiment.topology,
+                {algorithm: experiment.algorithm},
+                {noise: experiment.noise},
+                rounds=experiment.rounds,
+                repeats=experiment.repeats,
+                seed=experiment.seed,
+                batch_size=experiment.batch_size,
+                dtype=experiment.dtype,
+                record=None,
+                test=experiment.test,
+                chunk=experiment.chunk,
+                start=record.start,
+            )
+            with round_bar(experiment.rounds, done=done, shown=progress) as advance_to:
+                for chunk in steps:
+                    last = chunk.round == experiment.rounds
+                    record.add_chunk(
+                        chunk.round,
+                        chunk.metrics[algorithm, noise],
+                        chunk.state,
+                        final_models=chunk.models[algorithm, noise] if last else None,
+                    )
+                    advance_to(chunk.round)
+        return record.finish()
+
+
+def final_metrics(run: Run) -> dict[str, dict[str, float | None]]:
+    """Each metric after the last round: mean over repeats, its standard error, and decibels where the metric is a deviation."""
+    result: dict[str, dict[str, float | None]] = {}
+    for name, values in run.metrics.items():
+        last = values[:, -1].astype(np.float64)
+        mean = float(last.mean())
+        error = float(last.std(ddof=1) / math.sqrt(len(last))) if len(last) > 1 else None
+        decibels = 10 * math.log10(mean) if name.startswith("msd") and mean > 0 else None
+        result[name] = {"mean": mean, "standard_error": error, "decibels": decibels}
+    return result
+
+
+@contextlib.contextmanager
+def round_bar(rounds: int, *, done: int = 0, shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr with rounds per second and time left; gives a function to call with the last round done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(f"{task.speed:.0f} rounds/s" if task.speed else "compiling")
+
+    columns = (BarColumn(), MofNCompleteColumn(), "rounds", Speed(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
+        task = bar.add_task("rounds", total=rounds, completed=done)
+        yield lambda last_round: bar.update(task, completed=last_round)

@@ -1,0 +1,1 @@
+"""Simulation: one compiled program for all agents, schemes and repeats, driven chunk by chunk."""

@@ -1,0 +1,134 @@
+"""Drawing the noise of one exchange inside a compiled round, as its plan (perturbation.py) says."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from sottovoce.noise import Gaussian, L2Laplace, Laplace, Law, NoiseMap
+from sottovoce.simulation import random
+from sottovoce.simulation.links import Weights, expand_present
+from sottovoce.simulation.neighbours import assemble, column, expand, sum_over_row, weighted_sum
+from sottovoce.simulation.perturbation import Perturbation, entry_values
+
+Array = Any
+_SECOND_USE = 0x9E3779B9  # turns the keys of a source into those of its second, independent number per coordinate
+
+
+def draw_unit(law: Law, keys: tuple[Array, Array], ids: Array, dimension: int, dtype: Any) -> Array:
+    """Sources of standard deviation one (L2Laplace: scale one), for ids [N]: [N, d, R]."""
+    parameters = jnp.arange(dimension, dtype=jnp.uint32)[None, :, None]
+    words = random.threefry(keys, (ids.astype(jnp.uint32)[:, None, None], parameters))
+    if isinstance(law, Gaussian):
+        return random.standard_normal(words, dtype)
+    if isinstance(law, Laplace):
+        return random.standard_laplace(words, dtype) * jnp.asarray(0.5**0.5, dtype)
+    assert isinstance(law, L2Laplace)
+    direction = random.standard_normal(words, dtype)
+    other_keys = (keys[0], keys[1] ^ jnp.uint32(_SECOND_USE))
+    lengths = random.exponential(
+        random.threefry(other_keys, (ids.astype(jnp.uint32)[:, None, None], parameters)), dtype
+    )
+    radius = lengths.sum(axis=1, keepdims=True)
+    return direction * (radius / jnp.sqrt((direction**2).sum(axis=1, keepdims=True)))
+
+
+def law_scale(law: Law) -> float:
+    """What a unit draw is multiplied with."""
+    return law.scale if isinstance(law, L2Laplace) else law.std
+
+
+class Terms(NamedTuple):
+    """The noise of one scheme in one exchange, at scale one, each [K, d, R] or None."""
+
+    before: Array | None  # added to the messages
+    after: Array | None  # added to what was combined
+
+
+def draw(
+    plan: Perturbation,
+    arrays: dict[str, Any],
+    weights: Weights | None,
+    round_: Array,
+    keys: tuple[Array, Array],
+    shape: tuple[int, int],
+    dtype: Any,
+) -> Array | None:
+    """The random part of one scheme's noise in one exchange, [K, d, R]; None when nothing has to be drawn."""
+    num_agents, dimension = shape
+    law = plan.noise.law
+    if plan.kind == "nothing" or law is None:
+        return None
+    if plan.kind in ("broadcast", "aggregated"):
+        return draw_unit(law, keys, jnp.arange(num_agents), dimension, dtype)
+    held = arrays["groups"]
+    if "weight" not in held[0]:
+        values = _values_of_round(plan, arrays, weights, round_)
+        held = [{"source": h["source"], "weight": expand_present(h["present"], values[h["entry"]])} for h in held]
+    if plan.kind == "gathered":
+        z = draw_unit(law, keys, jnp.arange(plan.map.num_sources), dimension, dtype)
+        return weighted_sum(plan.groups, held, z, None)
+    parts = []
+    for group, h in zip(plan.groups, held, strict=True):
+
+        def term(slot: Any, h: dict[str, Array] = h) -> Array:
+            return expand(column(h["weight"], slot), 3) * draw_unit(
+                law, keys, column(h["source"], slot), dimension, dtype
+            )
+
+        start = jnp.zeros((len(group.rows), dimension, keys[0].shape[-1]), dtype)
+        parts.append(sum_over_row(group.entry.shape[1], term, start))
+    return assemble(plan.groups, parts)
+
+
+def place(
+    plan: Perturbation, arrays: dict[str, Any], weights: Weights | None, round_: Array, drawn: Array | None
+) -> Terms:
+    """Where what was drawn enters: before combining, after it, or both."""
+    if drawn is None:
+        return Terms(None, None)
+    if plan.kind == "broadcast":
+        return Terms(drawn, expand(_after_of_round(plan, arrays, weights, round_), 3) * drawn)
+    if plan.kind == "aggregated":
+        return Terms(None, expand(_std_of_round(plan, arrays, weights, round_), 3) * drawn)
+    return Terms(None, drawn)
+
+
+def _spread_traced(plan: Perturbation, weights: Weights) -> NoiseMap:
+    """The map of the links active in this round, one per repeat: values get a last axis R."""
+
+    def values(link: Array, own: Array) -> tuple[Array, Array]:
+        spread = plan.noise.spread(plan.links._replace(weights=link, self_weights=own))
+        return jnp.asarray(spread.link_value, link.dtype), jnp.asarray(spread.self_value, link.dtype)
+
+    link_value, self_value = jax.vmap(values, in_axes=-1, out_axes=-1)(weights.link, weights.own)
+    return plan.map._replace(link_value=link_value, self_value=self_value)
+
+
+def _after_of_round(plan: Perturbation, arrays: dict[str, Any], weights: Weights | None, round_: Array) -> Array:
+    if "after" not in arrays:
+        assert weights is not None
+        return weights.own * (_spread_traced(plan, weights).self_value - 1.0)
+    after = arrays["after"]
+    return after if after.ndim == 1 else after[(round_ - 1) % after.shape[0]]
+
+
+def _std_of_round(plan: Perturbation, arrays: dict[str, Any], weights: Weights | None, round_: Array) -> Array:
+    if "std" not in arrays:
+        values = _values_of_round(plan, arrays, weights, round_)
+        return jnp.sqrt(
+            assemble(
+                plan.groups,
+                [(expand_present(h["present"], values[h["entry"]]) ** 2).sum(axis=1) for h in arrays["groups"]],
+            )
+        )
+    std = arrays["std"]
+    return std if std.ndim == 1 else std[(round_ - 1) % std.shape[0]]
+
+
+def _values_of_round(plan: Perturbation, arrays: dict[str, Any], weights: Weights | None, round_: Array) -> Array:
+    if "values" not in arrays:
+        assert weights is not None
+        return entry_values(_spread_traced(plan, weights), weights.link, weights.own)
+    values = arrays["values"]
+    return values if values.ndim == 1 else values[(round_ - 1) % values.shape[0]]

@@ -1,0 +1,233 @@
+"""The only loop: runs a compiled comparison chunk by chunk and yields what each chunk measured.
+
+A chunk boundary is a checkpoint. Because every random number is addressed by (seed, repeat, round, id), the state and the number of
+rounds done are all that is needed to go on, and any division into chunks, any grouping of repeats and any number of devices give the
+same numbers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import ConfigError, Diverged
+from sottovoce.noise import Noise
+from sottovoce.simulation.checks import check_agents, check_numbers, refuse_clear_hand_over
+from sottovoce.simulation.metrics import choose_metrics
+from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison
+from sottovoce.theory.stability import likely_cause
+from sottovoce.topologies import Topology
+
+Array = Any
+CHUNK_WORK = (
+    5e8  # parameter updates per chunk when the chunk size is left open: a fraction of a second to a few seconds
+)
+GROUP_BYTES = (
+    2**23
+)  # repeats run together while the states of a group stay below this, about a processor's share of cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """What happened since the previous chunk. State and models are copied from the device only when asked for."""
+
+    round: int  # rounds done so far
+    metrics: dict[
+        tuple[Any, Any], dict[str, np.ndarray]
+    ]  # {(algorithm, noise): {name: [repeats, rounds in this chunk]}}
+    _plan: Plan
+    _labels: tuple[tuple[Any, ...], tuple[Any, ...]]
+    _states: list[Any]
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """Enough, with `round`, to go on from here: arrays [K, d, schemes, repeats]."""
+        return {str(i): leaf for i, leaf in enumerate(jax.tree.leaves(self._whole()))}
+
+    @property
+    def models(self) -> dict[tuple[Any, Any], np.ndarray]:
+        """{(algorithm, noise): [repeats, K, d]}: every agent's model now."""
+        algorithms, noises = self._labels
+        models = dict(zip(algorithms, models_of(self._plan, self._whole()), strict=True))
+        return {
+            (a, n): np.moveaxis(np.asarray(models[a])[:, :, s], -1, 0) for a in algorithms for s, n in enumerate(noises)
+        }
+
+    def _whole(self) -> Any:
+        return jax.tree.map(lambda *parts: np.concatenate([np.asarray(p) for p in parts], axis=-1), *self._states)
+
+
+def chunks(
+    problem: Any,
+    topology: Topology,
+    algorithms: Mapping[Any, Algorithm],
+    noises: Mapping[Any, Noise],
+    *,
+    rounds: int,
+    repeats: int = 1,
+    seed: int = 0,
+    batch_size: int | None = None,
+    dtype: str = "float32",
+    record: Sequence[str] | None = None,
+    test: tuple[Any, Any] | None = None,
+    chunk: int | None = None,
+    repeats_together: int | None = None,
+    start: tuple[int, dict[str, np.ndarray]] | None = None,
+) -> Iterator[Chunk]:
+    """Run every algorithm with every noise scheme and yield the chunks in order.
+
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithms: by label.
+        noises: by label.
+        rounds: how many rounds in all.
+        repeats: independent repetitions; repeat r is the same whatever `repeats` is.
+        seed: of all random numbers of the run.
+        batch_size: records per agent and round; None for all of them.
+        dtype: "float32" or "float64".
+        record: names of the metrics to measure; None for all the problem has.
+        test: (features, labels) for the accuracy; None for the training records.
+        chunk: rounds per chunk; None chooses by the amount of work.
+        repeats_together: repeats in one pass; None chooses by memory.
+        start: (round, state) of an earlier chunk to go on from.
+
+    Raises:
+        Diverged: a model left the finite numbers.
+    """
+    check_numbers(
+        rounds=rounds, repeats=repeats, seed=seed, dtype=dtype, chunk=chunk, repeats_together=repeats_together
+    )
+    check_agents(problem, topology, batch_size)
+    if not algorithms or not noises:
+        raise ConfigError("give at least one algorithm and one noise scheme (sv.noise.none() for none).")
+    for algorithm in algorithms.values():
+        for noise in noises.values():
+            refuse_clear_hand_over(algorithm, noise, topology, rounds)
+    metrics = choose_metrics(record, problem)
+    if "accuracy" in metrics and test is None:
+        test = _training_records(problem)
+    done, held = start if start is not None else (0, None)
+    lanes = problem.num_agents * problem.dimension * len(algorithms) * len(noises)
+    together = repeats_together or max(1, min(repeats, int(GROUP_BYTES / (lanes * np.dtype(dtype).itemsize))))
+    size = chunk or int(np.clip(CHUNK_WORK / (lanes * repeats), 1, 512))
+    with precision(dtype):
+        plan, arrays = plan_comparison(
+            problem,
+            topology,
+            algorithms,
+            noises,
+            rounds=rounds,
+            seed=seed,
+            batch_size=batch_size,
+            dtype=jnp.dtype(dtype),
+            metrics=metrics,
+            test=test if "accuracy" in metrics else None,
+        )
+        runner = _Runner(plan, arrays, capacity=min(size, rounds), repeats=repeats, together=together)
+        states = runner.start(held)
+    while done < rounds:
+        count = min(size, rounds - done)
+        with precision(dtype):
+            new_states, values = runner.advance(states, done, count)
+            if not runner.finite(new_states):
+                raise _diverged(runner, plan, topology, states, done, count)
+            states = new_states
+        done += count
+        yield _chunk(plan, tuple(algorithms), tuple(noises), done, states, values)
+
+
+def _training_records(problem: Any) -> tuple[np.ndarray, np.ndarray]:
+    """All agents' records in one pile."""
+    rows = [(problem.arrays["features"][k, :n], problem.arrays["targets"][k, :n]) for k, n in enumerate(problem.sizes)]
+    return np.concatenate([features for features, _ in rows]), np.concatenate([labels for _, labels in rows])
+
+
+def precision(dtype: str) -> Any:
+    """Let JAX use 64-bit numbers inside the block when the run asks for them."""
+    return jax.enable_x64(dtype == "float64")
+
+
+class _Runner:
+    """The compiled program with its arrays on the devices; repeats are cut into groups, dealt out to the devices in turn.
+
+    The groups do not depend on how many devices there are, so neither do the results.
+    """
+
+    def __init__(self, plan: Plan, arrays: Any, *, capacity: int, repeats: int, together: int) -> None:
+        self.plan, self.repeats = plan, repeats
+        self.groups = [np.arange(first, min(first + together, repeats)) for first in range(0, repeats, together)]
+        used = jax.devices()[: len(self.groups)]
+        self.devices = [used[i % len(used)] for i in range(len(self.groups))]
+        self.arrays = {device: jax.device_put(arrays, device) for device in used}
+        self.program = compile_advance(plan, capacity)
+
+    def start(self, held: dict[str, np.ndarray] | None) -> list[Any]:
+        states = initial_state(self.plan, self.repeats)
+        if held is not None:
+            leaves, tree = jax.tree.flatten(states)
+            if set(held) != {str(i) for i in range(len(leaves))} or any(
+                held[str(i)].shape != x.shape for i, x in enumerate(leaves)
+            ):
+                raise ConfigError(
+                    "the state to resume from belongs to another run: its arrays do not have this run's shapes."
+                )
+            states = jax.tree.unflatten(tree, [held[str(i)] for i in range(len(leaves))])
+        return [
+            jax.device_put(jax.tree.map(lambda x, g=group: x[..., g], states), device)
+            for group, device in zip(self.groups, self.devices, strict=True)
+        ]
+
+    def advance(self, states: list[Any], done: int, count: int) -> tuple[list[Any], list[np.ndarray]]:
+        """Run `count` rounds; metrics come back as one [metrics, count, S, repeats] array per algorithm."""
+        results = []  # all devices are given their work before any result is waited for
+        for group, device, state in zip(self.groups, self.devices, states, strict=True):
+            ids = np.asarray(group, np.uint32)
+            results.append(
+                self.program(self.arrays[device], ids, state, np.int32(done), np.int32(count), np.bool_(True))
+            )
+        values = [
+            np.concatenate([np.asarray(measured[a])[:, :count] for _, measured in results], axis=-1)
+            for a in range(len(self.plan.algorithms))
+        ]
+        return [state for state, _ in results], values
+
+    @staticmethod
+    def finite(states: list[Any]) -> bool:
+        """Whether every number of every state is finite."""
+        return all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(states))
+
+
+def _chunk(
+    plan: Plan, algorithms: tuple[Any, ...], noises: tuple[Any, ...], done: int, states: list[Any], values: Any
+) -> Chunk:
+    metrics = {
+        (algorithm, noise): {name: values[a][m, :, s].T.copy() for m, name in enumerate(plan.metrics)}
+        for a, algorithm in enumerate(algorithms)
+        for s, noise in enumerate(noises)
+    }
+    return Chunk(done, metrics, plan, (algorithms, noises), states)
+
+
+def _diverged(runner: _Runner, plan: Plan, topology: Topology, states: list[Any], done: int, count: int) -> Diverged:
+    """Find the first bad round by bisection (chunks can be replayed exactly) and say who and why."""
+    good, bad = 0, count
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if runner.finite(runner.advance(states, done, middle)[0]) else (good, middle)
+    broken, _ = runner.advance(states, done, bad)
+    for group, state in zip(runner.groups, broken, strict=True):
+        for algorithm, leaf in zip(plan.algorithms, state, strict=True):
+            wrong = np.argwhere(~np.isfinite(np.asarray(jax.tree.leaves(leaf)[0])))
+            if len(wrong):
+                agent, _, scheme, repeat = wrong[0]
+                cause = likely_cause(plan.problem, topology, algorithm, plan.batch_size, done + bad)
+                return Diverged(
+                    f"the model of agent {agent} is no longer finite after round {done + bad} ('{algorithm.name}' with noise "
+                    f"'{plan.noises[scheme].name}', repeat {group[repeat]}). {cause}"
+                )
+    raise AssertionError("a chunk with non-finite numbers was finite when replayed")

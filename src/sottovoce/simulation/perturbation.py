@@ -1,0 +1,173 @@
+"""What a compiled round must draw so that every receiver gets its noise, read off the bound map.
+
+With R the map from sources to receivers, already combined with the weights (noise/noise.py), a round needs only R z:
+
+    nothing      R = 0 (no sources, or the noise cancels at every receiver): nothing is drawn
+    broadcast    one source per agent, sent on all its links: z is added to the messages, and the difference between own copy and
+                 message, a_kk (own factor - 1) z_k, after combining
+    aggregated   Gaussian sources that reach one receiver each: one draw per receiver with the summed variance, equal in law
+    in place     any other law, sources that reach one receiver each, rows of nearly equal length: drawn where they are added up
+    gathered     everything else: draw the sources once, then add them up along R
+
+The choice looks at the map, never at the scheme's name.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.errors import IncompatibleChoice
+from sottovoce.noise import Gaussian, Noise, NoiseMap, bind, received_map
+from sottovoce.simulation.links import LinkPlan, possible_links
+from sottovoce.simulation.neighbours import Group, group_by_width
+from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
+
+Array = Any
+Kind = Literal["nothing", "broadcast", "aggregated", "in place", "gathered"]
+MAX_WASTE = 1.15  # draws into padded places cost as much as real ones: in place only while they are few
+
+
+class Perturbation(NamedTuple):
+    """How one noise scheme enters one exchange of a compiled round."""
+
+    kind: Kind
+    noise: Noise
+    map: NoiseMap  # on the full set of links; fixes the structure
+    links: ActiveLinks
+    groups: tuple[Group, ...] = ()
+
+
+def plan_noise(noise: Noise, plan: LinkPlan, centroid: np.ndarray) -> tuple[Perturbation, dict[str, Any]]:
+    """Bind a scheme to an exchange and decide what to draw.
+
+    Args:
+        noise: the scheme.
+        plan: the links of the exchange.
+        centroid: [K] weight of each receiver of this exchange in the network centroid.
+
+    Returns:
+        The plan and the arrays it reads.
+    """
+    every = [links._replace(perron=centroid) for links in possible_links(plan.topology)]
+    maps = [bind(noise, links) for links in every]
+    if noise.law is None:
+        return Perturbation("nothing", noise, maps[0], every[0]), {}
+    if isinstance(plan.topology.schedule, Static):
+        return _plan_fixed(noise, maps[0], every[0])
+    if isinstance(plan.topology.schedule, Listed):
+        return _plan_listed(noise, maps, every)
+    return _plan_random(noise, plan.topology, centroid)
+
+
+def _plan_fixed(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> tuple[Perturbation, dict[str, Any]]:
+    combined = received_map(noise_map, links)
+    if combined.nnz == 0:
+        return Perturbation("nothing", noise, noise_map, links), {}
+    if _is_broadcast(noise_map, links):
+        return Perturbation("broadcast", noise, noise_map, links), {"after": _after(links, noise_map)}
+    coordinates = combined.tocoo()
+    receivers, sources, values = coordinates.coords[0], coordinates.coords[1], coordinates.data
+    return _plan_entries(noise, noise_map, links, receivers, sources, values)
+
+
+def _plan_entries(
+    noise: Noise,
+    noise_map: NoiseMap,
+    links: ActiveLinks,
+    receivers: np.ndarray,
+    sources: np.ndarray,
+    values: np.ndarray | None,
+) -> tuple[Perturbation, dict[str, Any]]:
+    """Sources added up entry by entry; values [m] (fixed), [n, m] (listed) or None (known only inside a round)."""
+    num_agents = len(links.perron)
+    reaches_one = len(np.unique(np.stack([receivers, sources]), axis=1).T) == len(np.unique(sources))
+    groups = group_by_width(receivers, sources, num_agents)
+    slots = sum(group.entry.size for group in groups)
+    kind: Kind = "gathered"
+    if reaches_one and isinstance(noise.law, Gaussian) and len(np.unique(sources)) == len(sources):
+        kind = "aggregated"
+    elif reaches_one and slots <= MAX_WASTE * len(sources):
+        kind = "in place"
+    arrays: dict[str, Any] = {}
+    if kind == "aggregated" and values is not None:
+        squares = np.atleast_2d(values) ** 2
+        stds = np.stack([np.sqrt(np.bincount(receivers, weights=row, minlength=num_agents)) for row in squares])
+        return Perturbation(kind, noise, noise_map, links), {"std": stds[0] if values.ndim == 1 else stds}
+    arrays["groups"] = [{"source": g.source, "entry": g.entry, "present": g.present} for g in groups]
+    if values is not None and values.ndim == 1:
+        arrays["groups"] = [{"source": g.source, "weight": values[g.entry] * g.present} for g in groups]
+    elif values is not None:
+        arrays["values"] = values
+    return Perturbation(kind, noise, noise_map, links, groups), arrays
+
+
+def _plan_listed(noise: Noise, maps: list[NoiseMap], every: list[ActiveLinks]) -> tuple[Perturbation, dict[str, Any]]:
+    if all(received_map(m, links).nnz == 0 for m, links in zip(maps, every, strict=True)):
+        return Perturbation("nothing", noise, maps[0], every[0]), {}
+    if all(_is_broadcast(m, links) for m, links in zip(maps, every, strict=True)):
+        after = np.stack([_after(links, m) for m, links in zip(maps, every, strict=True)])
+        return Perturbation("broadcast", noise, maps[0], every[0]), {"after": after}
+    if not all(_same_structure(maps[0], m) for m in maps):
+        raise IncompatibleChoice(
+            f"the sources of '{noise.name}' differ between the listed matrices, which the simulator can only follow when the noise "
+            f"cancels at every receiver. Use a scheme whose sources belong to agents or links, or a fixed topology."
+        )
+    receivers, sources = _entries(maps[0], every[0])
+    values = np.stack(
+        [entry_values(m, links.weights, links.self_weights) for m, links in zip(maps, every, strict=True)]
+    )
+    return _plan_entries(noise, maps[0], every[0], receivers, sources, values)
+
+
+def _plan_random(noise: Noise, topology: Topology, centroid: np.ndarray) -> tuple[Perturbation, dict[str, Any]]:
+    links = ActiveLinks(
+        topology.links[:, 0], topology.links[:, 1], topology.link_weights, topology.self_weights, centroid
+    )
+    # Structure must not depend on which links are active: the scheme is spread once over traced weights to find out.
+    jax.eval_shape(
+        lambda link, own: noise.spread(links._replace(weights=link, self_weights=own)).self_value,
+        jnp.asarray(links.weights),
+        jnp.asarray(links.self_weights),
+    )
+    noise_map = noise.spread(links)
+    if _is_broadcast(noise_map, links):
+        return Perturbation("broadcast", noise, noise_map, links), {}
+    receivers, sources = _entries(noise_map, links)
+    return _plan_entries(noise, noise_map, links, receivers, sources, None)
+
+
+def _is_broadcast(noise_map: NoiseMap, links: ActiveLinks) -> bool:
+    agents = np.arange(len(links.perron))
+    return (
+        len(noise_map.owners) == len(agents)
+        and np.array_equal(noise_map.link_index, np.arange(len(links.senders)))
+        and np.array_equal(noise_map.link_source, links.senders)
+        and bool(np.all(noise_map.link_value == 1.0))
+        and np.array_equal(noise_map.self_index, agents)
+        and np.array_equal(noise_map.self_source, agents)
+    )
+
+
+def _same_structure(first: NoiseMap, second: NoiseMap) -> bool:
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name))
+        for name in ("owners", "link_index", "link_source", "self_index", "self_source")
+    )
+
+
+def _after(links: ActiveLinks, noise_map: NoiseMap) -> Array:
+    return links.self_weights * (noise_map.self_value - 1.0)
+
+
+def _entries(noise_map: NoiseMap, links: ActiveLinks) -> tuple[np.ndarray, np.ndarray]:
+    receivers = np.concatenate([links.receivers[noise_map.link_index], noise_map.self_index])
+    return receivers, np.concatenate([noise_map.link_source, noise_map.self_source])
+
+
+def entry_values(noise_map: NoiseMap, link_weights: Array, self_weights: Array) -> Array:
+    """What each entry of the map contributes at its receiver: weight times factor, links first, then own copies."""
+    on_links = link_weights[noise_map.link_index] * noise_map.link_value
+    on_own = self_weights[noise_map.self_index] * noise_map.self_value
+    return on_links.__array_namespace__().concatenate([on_links, on_own])

@@ -1,0 +1,298 @@
+"""One compiled program for a whole comparison: every algorithm with every noise scheme, all repeats, round after round.
+
+Layout. The state of an algorithm is [K, d, S, R]: agents outermost, then parameters, then the S noise schemes and R repeats side by
+side, so that one pass over the links serves all schemes and repeats. Batches, link failures and noise sources are drawn once per
+round and shared by all algorithms and schemes (common random numbers); each draw depends only on (seed, repeat, round, id), so a
+scheme gives the same run alone or in company.
+
+The number of rounds is an argument of the program, not part of it: any division into chunks runs the same machine code.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.algorithms import Algorithm
+from sottovoce.linear import Centroid, centroid, exchange_topologies
+from sottovoce.noise import Noise
+from sottovoce.simulation import random
+from sottovoce.simulation.batches import draw_batch
+from sottovoce.simulation.cache import enable_compilation_cache
+from sottovoce.simulation.draws import Terms, draw, law_scale, place
+from sottovoce.simulation.links import LinkPlan, combine, link_arrays, plan_links, weights_of_round
+from sottovoce.simulation.metrics import measure
+from sottovoce.simulation.perturbation import Perturbation, plan_noise
+from sottovoce.topologies import Topology
+
+Array = Any
+
+
+class Plan(NamedTuple):
+    """The structure of a comparison: host-side values that shape the program, none of them traced."""
+
+    problem: Any
+    algorithms: tuple[Algorithm, ...]
+    noises: tuple[Noise, ...]
+    links: tuple[LinkPlan, ...]
+    noise_plans: tuple[tuple[Perturbation, ...], ...]  # [use][scheme]
+    noise_links: tuple[tuple[int, int], ...]  # [use] = (which links, which exchange of the round)
+    exchange_links: tuple[tuple[int, ...], ...]  # [algorithm][exchange] -> which links
+    exchange_noise: tuple[tuple[int, ...], ...]  # [algorithm][exchange] -> which use of noise
+    metrics: tuple[str, ...]
+    batch_size: int | None
+    seed: int
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(K, d)."""
+        return self.problem.num_agents, self.problem.dimension
+
+
+class _Uses:
+    """Link plans and noise uses found so far, each kept once so that algorithms share them."""
+
+    def __init__(self, noises: tuple[Noise, ...]) -> None:
+        self.noises = noises
+        self.topologies: list[Topology] = []
+        self.links: list[LinkPlan] = []
+        self.noise: list[tuple[int, int, np.ndarray]] = []
+        self.noise_plans: list[tuple[Perturbation, ...]] = []
+        self.noise_arrays: list[list[dict[str, Any]]] = []
+
+    def links_of(self, topology: Topology) -> int:
+        for index, known in enumerate(self.topologies):
+            if known is topology:
+                return index
+        self.topologies.append(topology)
+        self.links.append(plan_links(topology))
+        return len(self.links) - 1
+
+    def noise_of(self, links: int, exchange: int, receivers: np.ndarray) -> int:
+        for index, (own_links, own_exchange, r) in enumerate(self.noise):
+            if (own_links, own_exchange) == (links, exchange) and np.array_equal(r, receivers):
+                return index
+        self.noise.append((links, exchange, receivers))
+        planned = [plan_noise(noise, self.links[links], receivers) for noise in self.noises]
+        self.noise_plans.append(tuple(p for p, _ in planned))
+        self.noise_arrays.append([arrays for _, arrays in planned])
+        return len(self.noise) - 1
+
+
+def plan_comparison(
+    problem: Any,
+    topology: Topology,
+    algorithms: Mapping[Any, Algorithm],
+    noises: Mapping[Any, Noise],
+    *,
+    rounds: int,
+    seed: int,
+    batch_size: int | None,
+    dtype: Any,
+    metrics: tuple[str, ...],
+    test: tuple[np.ndarray, np.ndarray] | None,
+) -> tuple[Plan, dict[str, Any]]:
+    """Bind everything once: the structure of the program, and the arrays it reads."""
+    uses = _Uses(tuple(noises.values()))
+    exchange_links, exchange_noise = [], []
+    centroids: list[Centroid] = []
+    for algorithm in algorithms.values():
+        weighting = centroid(algorithm, topology)
+        centroids.append(weighting)
+        links = [uses.links_of(t) for t in exchange_topologies(algorithm, topology)]
+        exchange_links.append(tuple(links))
+        exchange_noise.append(tuple(uses.noise_of(index, e, weighting.receivers[e]) for e, index in enumerate(links)))
+    plan = Plan(
+        problem=problem,
+        algorithms=tuple(algorithms.values()),
+        noises=tuple(noises.values()),
+        links=tuple(uses.links),
+        noise_plans=tuple(uses.noise_plans),
+        noise_links=tuple((index, e) for index, e, _ in uses.noise),
+        exchange_links=tuple(exchange_links),
+        exchange_noise=tuple(exchange_noise),
+        metrics=metrics,
+        batch_size=batch_size,
+        seed=seed,
+        dtype=dtype,
+    )
+    arrays: dict[str, Any] = {
+        "data": dict(problem.arrays),
+        "sizes": np.asarray(problem.sizes, np.int32),
+        "links": [link_arrays(link_plan) for link_plan in plan.links],
+        "noise": uses.noise_arrays,
+        "factors": [
+            np.stack([_scales(noise, algorithm, rounds) for noise in plan.noises]) for algorithm in plan.algorithms
+        ],  # per algorithm [S, rounds]
+        "perron": [weighting.weights for weighting in centroids],
+    }
+    if "msd_centroid" in metrics or "msd_average" in metrics:
+        arrays["optimum"] = problem.optimum
+    if test is not None:
+        arrays["test_features"], arrays["test_labels"] = test
+    return plan, jax.tree.map(lambda value: _cast(value, dtype), arrays)
+
+
+def _scales(noise: Noise, algorithm: Algorithm, rounds: int) -> Array:
+    scale = 0.0 if noise.law is None else law_scale(noise.law)
+    return scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
+
+
+def _cast(value: Any, dtype: Any) -> Array:
+    value = np.asarray(value)
+    if value.dtype.kind == "f":
+        return value.astype(dtype)
+    return value.astype(np.int32) if value.dtype.kind == "i" else value
+
+
+def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:
+    """The states before the first round: every model zero, one state per algorithm, leaves [K, d, S, R]."""
+    K, d = plan.shape
+    lanes = (len(plan.noises), repeats)
+
+    def start(algorithm: Algorithm) -> Any:
+        leaf = algorithm.init(np.zeros(d, plan.dtype))
+        return jax.tree.map(
+            lambda x: np.broadcast_to(np.asarray(x, plan.dtype)[None, :, None, None], (K, d, *lanes)), leaf
+        )
+
+    return tuple(start(algorithm) for algorithm in plan.algorithms)
+
+
+def models_of(plan: Plan, states: tuple[Any, ...]) -> tuple[Array, ...]:
+    """The models in the states, one [K, d, S, R] per algorithm."""
+    return tuple(algorithm.model(state) for algorithm, state in zip(plan.algorithms, states, strict=True))
+
+
+def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
+    """The compiled program: (arrays, repeat ids [R], states, rounds done, rounds to do <= capacity) -> (states, metrics).
+
+    Metrics come as one [len(metrics), capacity, S, R] array per algorithm. The program runs on the device its arguments are on.
+    """
+
+    def advance(arrays: Any, repeats: Array, states: Any, done: Array, count: Array, really: Array) -> Any:
+        streams = {
+            name: random.repeat_keys(plan.seed, repeats, name) for name in (random.NOISE, random.BATCH, random.LINKS)
+        }
+        lanes = (len(plan.noises), repeats.shape[0])
+        buffers = tuple(jnp.zeros((len(plan.metrics), capacity, *lanes), plan.dtype) for _ in plan.algorithms)
+
+        def body(i: Array, carry: Any) -> Any:
+            states, buffers = carry
+            states = _round(plan, arrays, states, done + i + 1, streams, really)
+            if plan.metrics:
+                buffers = tuple(
+                    buffer.at[:, i].set(measure(plan.metrics, plan.problem, {**arrays, "perron": q}, model))
+                    for buffer, q, model in zip(buffers, arrays["perron"], models_of(plan, states), strict=True)
+                )
+            return states, buffers
+
+        return jax.lax.fori_loop(0, count, body, (states, buffers))
+
+    enable_compilation_cache()
+    return jax.jit(advance)
+
+
+def materialise(really: Array, compute: Callable[[], Any]) -> Any:
+    """Compute into memory before anyone reads it.
+
+    Without this XLA repeats the computation at each of its readers: noise and messages would be recomputed for every neighbour that
+    gathers them. A branch on a value unknown at compile time is a boundary that fusion does not cross.
+    """
+    shapes = jax.eval_shape(compute)
+    return jax.lax.cond(really, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
+
+
+def _round(plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array) -> Any:
+    weights = [
+        None if link_plan.fixed else weights_of_round(link_plan, held, t, streams[random.LINKS])
+        for link_plan, held in zip(plan.links, arrays["links"], strict=True)
+    ]
+    records = None
+    batch_size = plan.batch_size
+    if batch_size is not None:
+        words = materialise(really, lambda: random.round_keys(streams[random.BATCH], t, 0))
+        positions = materialise(really, lambda: draw_batch(words, arrays["sizes"], batch_size))
+        over_repeats = jax.vmap(plan.problem.records, in_axes=(None, -1), out_axes=-1)
+        records = materialise(really, lambda: jax.vmap(over_repeats)(arrays["data"], positions))
+    noise = _draw_noise(plan, arrays, weights, t, streams[random.NOISE], really)
+
+    new_states = []
+    for index, (algorithm, state) in enumerate(zip(plan.algorithms, states, strict=True)):
+        factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
+        for e, exchange in enumerate(algorithm.exchanges):
+            use, links = plan.exchange_noise[index][e], plan.exchange_links[index][e]
+            terms = noise[use]
+
+            def send(
+                state: Any = state, message: Any = exchange.message, terms: Any = terms, factor: Array = factor
+            ) -> Array:
+                sent = _per_agent(plan, message, arrays, records, t, state)
+                return _add(sent, [term.before for term in terms], factor)
+
+            received = combine(plan.links[links], arrays["links"][links], weights[links], materialise(really, send))
+            received = _add(received, [term.after for term in terms], factor)
+            state = _per_agent(plan, exchange.update, arrays, records, t, state, received)
+        new_states.append(state)
+    return tuple(new_states)
+
+
+def _draw_noise(plan: Plan, arrays: Any, weights: list[Any], t: Array, keys: Any, really: Array) -> list[list[Terms]]:
+    """The noise of every use and scheme, at scale one."""
+    exchanges = sorted({exchange for _, exchange in plan.noise_links})
+    words = dict(
+        zip(exchanges, materialise(really, lambda: [random.round_keys(keys, t, e) for e in exchanges]), strict=True)
+    )
+
+    def all_draws() -> list[list[Array | None]]:
+        return [
+            [
+                draw(p, arrays["noise"][use][s], weights[links], t, words[exchange], plan.shape, plan.dtype)
+                for s, p in enumerate(plan.noise_plans[use])
+            ]
+            for use, (links, exchange) in enumerate(plan.noise_links)
+        ]
+
+    drawn = materialise(really, all_draws)
+    return [
+        [
+            place(p, arrays["noise"][use][s], weights[links], t, drawn[use][s])
+            for s, p in enumerate(plan.noise_plans[use])
+        ]
+        for use, (links, _) in enumerate(plan.noise_links)
+    ]
+
+
+def _add(values: Array, terms: list[Array | None], factor: Array) -> Array:
+    """Add each scheme's term [K, d, R], scaled, to its lane of [K, d, S, R]."""
+    if len(terms) == 1 and terms[0] is not None:
+        return values + (factor[0] * terms[0])[:, :, None, :]
+    for s, term in enumerate(terms):
+        if term is not None:
+            values = values.at[:, :, s, :].add(factor[s] * term)
+    return values
+
+
+def _per_agent(plan: Plan, function: Any, arrays: Any, records: Any, t: Array, *values: Any) -> Any:
+    """Apply an agent's function to every agent, scheme and repeat; each value's leaves are [K, d, S, R]."""
+
+    def one(data: Any, batch: Any, *own: Any) -> Any:
+        if plan.batch_size is None:
+            return function(*own, lambda w: plan.problem.gradient(w, data), t)
+        return function(*own, lambda w: plan.problem.batch_gradient(w, batch), t)
+
+    lane = (-1,) * len(values)
+    over_schemes = jax.vmap(one, in_axes=(None, None, *lane), out_axes=-1)
+    over_repeats = jax.vmap(over_schemes, in_axes=(None, -1, *lane), out_axes=-1)
+    over_agents = jax.vmap(over_repeats, in_axes=(0, 0, *(0,) * len(values)))
+    if records is None:
+        records = jnp.zeros((plan.shape[0], values_repeats(values)), plan.dtype)
+    return over_agents(arrays["data"], records, *values)
+
+
+def values_repeats(values: tuple[Any, ...]) -> int:
+    """R, from the last axis of any state leaf."""
+    return int(jax.tree.leaves(values)[0].shape[-1])

@@ -1,0 +1,39 @@
+"""Run: the result of one simulated run, as plain arrays with a description of what was run."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """Metrics and final models of one algorithm with one noise scheme.
+
+    Attributes:
+        metrics: name -> [repeats, rounds]; entry t is the state after round t + 1.
+        models: [repeats, K, d] final model of every agent.
+        description: what was run: problem, topology, algorithm, noise, rounds, seed; plain values.
+    """
+
+    metrics: dict[str, np.ndarray]
+    models: np.ndarray
+    description: dict[str, Any]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were run."""
+        return int(self.description["rounds"])
+
+    @property
+    def repeats(self) -> int:
+        """How many independent repetitions."""
+        return int(self.models.shape[0])
+
+    def to_pandas(self) -> Any:
+        """A table with one row per repeat and round (needs pandas)."""
+        import pandas
+
+        rounds, repeats = np.arange(1, self.rounds + 1), np.arange(self.repeats)
+        index = pandas.MultiIndex.from_product([repeats, rounds], names=["repeat", "round"])
+        return pandas.DataFrame({name: values.ravel() for name, values in self.metrics.items()}, index=index)

@@ -1,0 +1,177 @@
+"""One round on quadratic losses as a random linear system.
+
+With v the variables of the round (linear/form.py), stacked over agents, every quantity of a round is affine in
+
+    x  the state before the round,    n_j  the noise received in exchange j,    xi  the deviation of the batch gradient from the full one
+
+    g = H p - h + xi,    r_j = (A_j' (x) I) psi_j + n_j,    x' = F x + f + sum_j N_j n_j + G xi
+
+where p is the point at which the gradient is taken. xi has mean zero given everything before it, is independent over agents, and
+its second moment is quadratic in p: that is what makes mean and covariance close on themselves (theory/moments.py).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.linear import LinearRound
+from sottovoce.topologies import Listed, Static, Topology
+
+MAX_SIZE = 3000  # agents x parameters x state blocks; second moments are dense and each round costs the cube of this
+
+
+class Affine(NamedTuple):
+    """state . x + constant + sum_j noise[j] . n_j + deviation . xi, for a vector over all agents."""
+
+    state: np.ndarray  # [K d, b K d]
+    constant: np.ndarray  # [K d]
+    noise: np.ndarray  # [m, K d, K d]
+    deviation: np.ndarray  # [K d, K d]
+
+
+class Quadratic(NamedTuple):
+    """The problem seen from a shifted origin: model = shift + error."""
+
+    hessian: np.ndarray  # [K, d, d]
+    offset: np.ndarray  # [K, d]: full gradient = hessian error - offset
+    deviations: (
+        np.ndarray
+    )  # [K, n, d, d + 1]: record gradient minus full gradient = deviations . [error; 1]; 0 where padded
+    spread: np.ndarray  # [K]: 1/n_k times the factor by which a batch averages the deviations
+    shift: np.ndarray  # [d]
+
+
+class RoundSystem(NamedTuple):
+    """One round: how the state moves, and the point at which the gradient is taken (None when there is no gradient)."""
+
+    update: Affine
+    point: Affine | None
+    model: np.ndarray  # [K d, b K d]
+
+
+def require_quadratic(problem: Any) -> None:
+    """Refuse problems whose gradient is not affine.
+
+    Raises:
+        UnsupportedClaim: the loss is not quadratic, or its gradients are clipped.
+    """
+    if problem.quadratic is None:
+        what = "its gradients are clipped" if problem.clip is not None else f"'{problem.kind}' is not quadratic"
+        raise UnsupportedClaim(
+            f"exact mean-square theory needs gradients that are affine in the model, but {what}. Simulate it with sv.simulate, "
+            f"or use an unclipped linear_regression or mean_estimation."
+        )
+
+
+def shifted_quadratic(problem: Any, batch_size: int | None, shift: np.ndarray) -> Quadratic:
+    """The affine gradients of all records around a new origin."""
+    require_quadratic(problem)
+    K, d, sizes = problem.num_agents, problem.dimension, problem.sizes
+    quadratic = problem.quadratic
+    hessian, offset = np.asarray(quadratic.hessian), np.asarray(quadratic.offset)
+    offset = offset - hessian @ shift
+    spread = np.zeros(K)
+    deviations = np.zeros((K, 0, d, d + 1))
+    if batch_size is not None:
+        deviations = np.zeros((K, int(sizes.max()), d, d + 1))
+        move = np.eye(d + 1)
+        move[:d, d] = shift
+        for k in range(K):
+            mean = np.concatenate([hessian[k], -offset[k][:, None]], axis=1)
+            deviations[k, : sizes[k]] = quadratic.record_maps(k) @ move - mean
+        # A batch of B distinct records out of n averages the deviations with variance (n - B) / (B (n - 1)) of one record's.
+        spread = (sizes - batch_size) / (batch_size * np.maximum(sizes - 1, 1)) / sizes
+    return Quadratic(hessian, offset, deviations, spread, shift)
+
+
+def keeps_common_shift(form: LinearRound) -> bool:
+    """Whether adding one vector to all models adds it to every message and state: then errors can be measured from the optimum."""
+    rows = [form.messages, form.state] + ([] if form.gradient_at is None else [form.gradient_at[None]])
+    # Variables not yet known when a row is formed have coefficient zero, so a plain sum over all but g suffices.
+    sums = [row[:, :-1].sum(axis=1) for row in rows] + [np.atleast_1d(form.model.sum())]
+    return all(np.allclose(s, 1.0, atol=1e-12) for s in sums)
+
+
+def round_system(
+    form: LinearRound, matrices: list[np.ndarray], quadratic: Quadratic, gradient_scale: float = 1.0
+) -> RoundSystem:
+    """Compose one round.
+
+    Args:
+        form: the algorithm's coefficients in this round.
+        matrices: [K, K] combination matrix of every exchange.
+        quadratic: the problem.
+        gradient_scale: multiplies every gradient; what a change of step size does.
+    """
+    K, d = quadratic.offset.shape
+    size, blocks, exchanges = K * d, form.blocks, len(matrices)
+    if size * blocks > MAX_SIZE:
+        raise ConfigError(
+            f"exact theory keeps the full covariance of {K} agents x {d} parameters"
+            f"{f' x {blocks} state blocks' if blocks > 1 else ''} = {size * blocks} numbers; the limit is {MAX_SIZE}. Simulate instead."
+        )
+    zero = Affine(
+        np.zeros((size, blocks * size)), np.zeros(size), np.zeros((exchanges, size, size)), np.zeros((size, size))
+    )
+    known: dict[int, Affine] = {}
+    for b in range(blocks):
+        known[b] = zero._replace(state=np.eye(size, blocks * size, b * size))
+    gradient = blocks + exchanges
+
+    def mix(coefficients: np.ndarray) -> Affine:
+        used = np.flatnonzero(coefficients)
+        total = zero
+        for index in used:
+            total = Affine(*(t + coefficients[index] * part for t, part in zip(total, known[int(index)], strict=True)))
+        return total
+
+    def left(matrix: np.ndarray, value: Affine) -> Affine:
+        return Affine(matrix @ value.state, matrix @ value.constant, matrix @ value.noise, matrix @ value.deviation)
+
+    point: Affine | None = None
+
+    def take_gradient() -> None:
+        nonlocal point
+        at = form.gradient_at
+        if at is None or gradient in known or not all(int(i) in known for i in np.flatnonzero(at)):
+            return
+        point = mix(at)
+        hessian = np.zeros((size, size))
+        for k in range(K):
+            hessian[k * d : (k + 1) * d, k * d : (k + 1) * d] = quadratic.hessian[k]
+        slope = left(hessian, point)
+        value = slope._replace(
+            constant=slope.constant - quadratic.offset.ravel(), deviation=slope.deviation + np.eye(size)
+        )
+        known[gradient] = Affine(*(gradient_scale * part for part in value))
+
+    take_gradient()
+    for j, matrix in enumerate(matrices):
+        received = left(np.kron(matrix.T, np.eye(d)), mix(form.messages[j]))
+        noise = received.noise.copy()
+        noise[j] += np.eye(size)
+        known[blocks + j] = received._replace(noise=noise)
+        take_gradient()
+    rows = [mix(coefficients) for coefficients in form.state]
+    update = Affine(
+        np.concatenate([r.state for r in rows]),
+        np.concatenate([r.constant for r in rows]),
+        np.concatenate([r.noise for r in rows], axis=1),
+        np.concatenate([r.deviation for r in rows]),
+    )
+    model = sum(c * np.eye(size, blocks * size, b * size) for b, c in enumerate(form.model))
+    return RoundSystem(update, point, np.asarray(model))
+
+
+def matrices_of_round(topologies: tuple[Topology, ...], round_: int) -> list[np.ndarray]:
+    """The combination matrix of every exchange in a round; random schedules are refused."""
+    chosen = []
+    for topology in topologies:
+        if not isinstance(topology.schedule, Static | Listed):
+            raise UnsupportedClaim(
+                "exact mean-square theory covers fixed and listed weights; with links that are drawn at random, simulate instead."
+            )
+        listed = topology.listed()
+        chosen.append(listed[(round_ - 1) % len(listed)].matrix)
+    return chosen
