@@ -1,0 +1,69 @@
+"""The command `sottovoce`. Thin: each command parses, calls the library and prints.
+
+Exit codes: 0 done, 2 bad input (one paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded.
+"""
+
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from sottovoce.cli.doctor import doctor
+from sottovoce.cli.listing import list_choices
+from sottovoce.cli.new import new
+from sottovoce.cli.output import show
+from sottovoce.cli.run import run
+from sottovoce.errors import BudgetExhausted, SottovoceError
+
+
+class _Refusals(TyperGroup):
+    """Turns what the library refuses into one paragraph and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SottovoceError as error:
+            if ctx.params["debug"]:
+                raise
+            typer.echo(f"sottovoce: {error}", err=True)
+            raise typer.Exit(3 if isinstance(error, BudgetExhausted) else 2) from error
+
+
+app = typer.Typer(
+    cls=_Refusals,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def main_options(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --version: print JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of refused input.")] = False,
+) -> None:
+    """Private distributed learning without a trusted server."""
+    if show_version:
+        show({"version": version("sottovoce")}, as_json=as_json, text=f"sottovoce {version('sottovoce')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+app.command("new")(new)
+app.command("run")(run)
+app.command("list")(list_choices)
+app.command("doctor")(doctor)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()
+
+
+__all__ = ["app", "main"]

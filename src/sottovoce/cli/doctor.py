@@ -1,0 +1,92 @@
+"""`sottovoce doctor`: what is installed and where things run."""
+
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Any
+
+from rich.table import Table
+
+from sottovoce.cli.output import JsonOption, show
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Show versions, devices, threads, memory, the compilation cache and optional extras."""
+    facts = {
+        "versions": {"python": platform.python_version(), **_installed(_requirements(None))},
+        "platform": platform.platform(),
+        "devices": _devices(),
+        "threads": _threads(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "compilation_cache": _compilation_cache(),
+        "extras": {
+            extra: _installed(_requirements(extra))
+            for extra in ("deploy", "data", "accounting", "verify", "trackers", "dev")
+        },
+    }
+    table = Table.grid(padding=(0, 2))
+    for name, fact in facts.items():
+        table.add_row(f"[bold]{name.removesuffix('_bytes').replace('_', ' ')}[/bold]", _sentence(name, fact))
+    show(facts, as_json=as_json, text=table)
+
+
+def _requirements(extra: str | None) -> list[str]:
+    """Names of the packages that the core or one extra asks for."""
+    names = ["sottovoce"] if extra is None else []
+    for requirement in requires("sottovoce") or ():
+        wanted = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", requirement)
+        if (wanted.group(1) if wanted else None) == extra:
+            names.append(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0])
+    return names
+
+
+def _installed(names: list[str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _devices() -> list[str]:
+    import jax
+
+    return [f"{device.platform}:{device.id} {device.device_kind}" for device in jax.devices()]
+
+
+def _threads() -> dict[str, Any]:
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {"cores": len(os.sched_getaffinity(0)), **{name: os.environ.get(name) for name in variables}}
+
+
+def _compilation_cache() -> dict[str, Any]:
+    from sottovoce.simulation.cache import enable_compilation_cache
+
+    folder = enable_compilation_cache()
+    files = folder.rglob("*") if folder.is_dir() else ()
+    return {"folder": str(folder), "bytes": sum(path.stat().st_size for path in files if path.is_file())}
+
+
+def _sentence(name: str, fact: Any) -> str:
+    match name:
+        case "versions":
+            return ", ".join(f"{package} {number or 'MISSING'}" for package, number in fact.items())
+        case "extras":
+            lines = []
+            for extra, packages in fact.items():
+                missing = [package for package, number in packages.items() if number is None]
+                lines.append(f"{extra}: " + (f"missing {', '.join(missing)}" if missing else "present"))
+            return "\n".join(lines)
+        case "devices":
+            return ", ".join(fact)
+        case "threads":
+            return ", ".join(f"{key} {value or 'not set'}" for key, value in fact.items())
+        case "memory_bytes":
+            return f"{fact / 2**30:.1f} GiB"
+        case "compilation_cache":
+            return f"{fact['folder']}, {fact['bytes'] / 2**20:.1f} MiB" if fact["folder"] else "off"
+        case _:
+            return str(fact)

@@ -1,0 +1,27 @@
+"""`sottovoce new`: write a commented configuration to start from."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli.output import JsonOption, show
+from sottovoce.errors import ConfigError
+
+
+def new(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("experiment.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a commented configuration to start from."""
+    text = files("sottovoce.cli").joinpath("template.toml").read_text(encoding="utf-8")
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as target:
+            target.write(text)
+    except FileExistsError as error:
+        raise ConfigError(f"{file} exists; choose another name, or overwrite it with --force.") from error
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written ({error.strerror}); choose another place.") from error
+    show({"file": str(file)}, as_json=as_json, text=f"{file} written. Next: sottovoce run {file}")

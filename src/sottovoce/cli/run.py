@@ -1,0 +1,48 @@
+"""`sottovoce run`: simulate an experiment into a folder, or continue one that was interrupted."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+from sottovoce.cli.output import JsonOption, show
+from sottovoce.experiments import default_folder, final_metrics, read, run_experiment
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A TOML configuration; `sottovoce new` writes one.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of results [default: runs/NAME-DIGEST].")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run an experiment; given again after an interruption, continue it."""
+    config = read(file, overrides or ())
+    folder = out or default_folder(config)
+    metrics = final_metrics(run_experiment(config, folder, progress=not as_json))
+    finite = {
+        name: {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
+        for name, values in metrics.items()
+    }
+    show(
+        {"folder": str(folder), "final_metrics": finite},
+        as_json=as_json,
+        text=Group(_table(metrics), f"results in {folder}"),
+    )
+
+
+def _table(metrics: dict[str, dict[str, float | None]]) -> Table:
+    table = Table("metric", "mean", "+- standard error", "decibels", title="after the last round, over repeats")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, values in metrics.items():
+        cells = (values["mean"], values["standard_error"], values["decibels"])
+        formats = (".4g", ".2g", ".2f")
+        table.add_row(
+            name, *("" if cell is None else format(cell, spec) for cell, spec in zip(cells, formats, strict=True))
+        )
+    return table
