@@ -11,7 +11,7 @@ from sottovoce.linear import centroid, linear_round
 
 
 def test_forms_of_the_named_algorithms_by_hand():
-    # variables (x, r, g)
+    # The variables are state, received and gradient, in this order.
     expected = {
         "atc": ([[1, 0, -0.3]], [1, 0, 0], [[0, 1, 0]]),
         "cta": ([[1, 0, 0]], [0, 1, 0], [[0, 1, -0.3]]),

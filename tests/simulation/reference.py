@@ -20,7 +20,7 @@ from sottovoce.topologies import ActiveLinks, Static
 
 @functools.partial(jax.jit, static_argnames=("seed", "stream", "exchange"))
 def keys_of(seed, repeat, stream, t, exchange):
-    return random.round_keys(random.repeat_keys(seed, repeat[None], stream), t, exchange)
+    return random.round_keys(random.repeat_keys(random.seed_words(seed), repeat[None], stream), t, exchange)
 
 
 _draw_batch = jax.jit(draw_batch, static_argnames="batch_size")
@@ -44,7 +44,9 @@ def _weights_function(topology, seed):
     plan = plan_links(topology)
     arrays = jax.tree.map(jnp.asarray, link_arrays(plan))
     return jax.jit(
-        lambda t, repeat: weights_of_round(plan, arrays, t, random.repeat_keys(seed, repeat[None], random.LINKS))
+        lambda t, repeat: weights_of_round(
+            plan, arrays, t, random.repeat_keys(random.seed_words(seed), repeat[None], random.LINKS)
+        )
     )
 
 

@@ -43,7 +43,7 @@ def test_unit_draws_follow_their_law_and_a_wrong_scale_is_rejected(kind, dtype):
     """200,000 draws; Kolmogorov-Smirnov at 1e-4 accepts the truth and rejects 2/3 and 3/2 of the scale."""
     law, cdf = LAWS[kind]
     with jax.enable_x64(dtype == "float64"):
-        keys = random.repeat_keys(7, jnp.arange(10), random.NOISE)
+        keys = random.repeat_keys(random.seed_words(7), jnp.arange(10), random.NOISE)
         draws = np.asarray(draw_unit(law, keys, jnp.arange(2000), 10, jnp.dtype(dtype)), dtype=float).ravel()
     assert stats.kstest(draws, cdf).pvalue > 1e-4
     for wrong in (2 / 3, 3 / 2):
@@ -52,7 +52,7 @@ def test_unit_draws_follow_their_law_and_a_wrong_scale_is_rejected(kind, dtype):
 
 def test_l2_laplace_has_gamma_radius_and_uncorrelated_coordinates():
     """Radius ~ Gamma(d, 1); coordinate variance d + 1; 20,000 draws in three dimensions, power against 3/2 of the scale."""
-    keys = random.repeat_keys(3, jnp.arange(20), random.NOISE)
+    keys = random.repeat_keys(random.seed_words(3), jnp.arange(20), random.NOISE)
     draws = np.moveaxis(
         np.asarray(draw_unit(sv.noise.L2Laplace(scale=1.0), keys, jnp.arange(1000), 3, jnp.float32)), 1, 2
     )
@@ -69,7 +69,7 @@ def test_l2_laplace_has_gamma_radius_and_uncorrelated_coordinates():
 
 def test_draws_of_different_ids_rounds_repeats_and_streams_are_uncorrelated():
     def draws(stream=random.NOISE, repeat=0, t=1, first=0):
-        keys = random.round_keys(random.repeat_keys(1, jnp.array([repeat]), stream), t, 0)
+        keys = random.round_keys(random.repeat_keys(random.seed_words(1), jnp.array([repeat]), stream), t, 0)
         return np.asarray(draw_unit(sv.noise.Gaussian(std=1.0), keys, first + jnp.arange(500), 20, jnp.float32)).ravel()
 
     base = draws()
@@ -88,7 +88,7 @@ def test_below_is_the_high_word_of_the_product(bound):
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
 def test_batches_hold_distinct_records_and_every_subset_is_equally_likely(batch_size):
     sizes = jnp.array([5, 7])
-    keys = random.repeat_keys(0, jnp.arange(20_000), random.BATCH)
+    keys = random.repeat_keys(random.seed_words(0), jnp.arange(20_000), random.BATCH)
     positions = np.asarray(draw_batch(keys, sizes, batch_size))  # [2, B, R]
     for agent, n in enumerate((5, 7)):
         drawn = np.sort(positions[agent], axis=0)

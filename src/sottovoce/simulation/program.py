@@ -43,7 +43,6 @@ class Plan(NamedTuple):
     exchange_noise: tuple[tuple[int, ...], ...]  # [algorithm][exchange] -> which use of noise
     metrics: tuple[str, ...]
     batch_size: int | None
-    seed: int
     dtype: Any
 
     @property
@@ -116,10 +115,10 @@ def plan_comparison(
         exchange_noise=tuple(exchange_noise),
         metrics=metrics,
         batch_size=batch_size,
-        seed=seed,
         dtype=dtype,
     )
     arrays: dict[str, Any] = {
+        "seed": random.seed_words(seed),
         "data": dict(problem.arrays),
         "sizes": np.asarray(problem.sizes, np.int32),
         "links": [link_arrays(link_plan) for link_plan in plan.links],
@@ -175,7 +174,8 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
 
     def advance(arrays: Any, repeats: Array, states: Any, done: Array, count: Array, really: Array) -> Any:
         streams = {
-            name: random.repeat_keys(plan.seed, repeats, name) for name in (random.NOISE, random.BATCH, random.LINKS)
+            name: random.repeat_keys(arrays["seed"], repeats, name)
+            for name in (random.NOISE, random.BATCH, random.LINKS)
         }
         lanes = (len(plan.noises), repeats.shape[0])
         buffers = tuple(jnp.zeros((len(plan.metrics), capacity, *lanes), plan.dtype) for _ in plan.algorithms)

@@ -9,6 +9,7 @@ about six times as long on a processor. For simulation only: never for a release
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import erfinv
 
 Array = Any
@@ -35,10 +36,14 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
     return x0, x1
 
 
-def repeat_keys(seed: int, repeats: Array, stream: int) -> tuple[Array, Array]:
-    """One key per repeat for a stream: [R], [R]. The seed may have up to 64 bits."""
-    low, high = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
-    return threefry((jnp.uint32(low), jnp.uint32(high)), (jnp.asarray(repeats, jnp.uint32), jnp.uint32(stream)))
+def seed_words(seed: int) -> np.ndarray:
+    """A seed of up to 64 bits as two words."""
+    return np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], dtype=np.uint32)
+
+
+def repeat_keys(seed: Array, repeats: Array, stream: int) -> tuple[Array, Array]:
+    """One key per repeat for a stream: [R], [R]; the seed as two words."""
+    return threefry((seed[0], seed[1]), (jnp.asarray(repeats, jnp.uint32), jnp.uint32(stream)))
 
 
 def round_keys(keys: tuple[Array, Array], round_: Array, exchange: int) -> tuple[Array, Array]:

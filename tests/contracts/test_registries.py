@@ -1,0 +1,100 @@
+"""What every registered algorithm, scheme and topology must do, one loop over each registry."""
+
+import inspect
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.noise import bind
+
+MAKE_ALGORITHM = {
+    "consensus": lambda: sv.algorithms.consensus(step_size=0.1),
+    "cta": lambda: sv.algorithms.cta(step_size=0.1),
+    "atc": lambda: sv.algorithms.atc(step_size=0.1),
+    "dgd": lambda: sv.algorithms.dgd(step_size=0.5, gradient_rounds=3, box=2.0),
+}
+MAKE_LAW = {
+    "laplace": lambda: sv.noise.Laplace(std=0.1),
+    "gaussian": lambda: sv.noise.Gaussian(std=0.1),
+    "l2_laplace": lambda: sv.noise.L2Laplace(scale=0.1),
+}
+SCHEMES_AND_LAWS = [(s, w) for s in sv.noise.SCHEMES for w in sv.noise.LAWS if s != "none" or w == "laplace"]
+DOCS = "\n".join(path.read_text() for path in (Path(__file__).parents[2] / "docs").glob("*.md"))
+
+
+def scheme(name, law):
+    return sv.noise.none() if name == "none" else sv.noise.SCHEMES[name](MAKE_LAW[law]())
+
+
+def small_problem():
+    generator = np.random.default_rng(0)
+    return sv.problems.linear_regression(generator.normal(size=(5, 6, 2)), generator.normal(size=(5, 6)), ridge=0.1)
+
+
+def test_every_registered_thing_has_a_maker_here():
+    assert MAKE_ALGORITHM.keys() == sv.algorithms.ALGORITHMS.keys()
+    assert MAKE_LAW.keys() == sv.noise.LAWS.keys()
+
+
+@pytest.mark.parametrize("name", sv.algorithms.ALGORITHMS)
+def test_an_agents_functions_give_the_same_in_numpy_jax_and_jit(name):
+    algorithm = MAKE_ALGORITHM[name]()
+    state, received = np.array([0.3, -0.7]), np.array([0.1, 0.4])
+
+    def round_(state, received, t):
+        for exchange in algorithm.exchanges:
+            message = exchange.message(state, lambda w: 2 * w + 1, t)
+            state = exchange.update(state, received, lambda w: 2 * w + 1, t)
+        return message, state
+
+    for t in (1, 3, 4):
+        expected = round_(state, received, t)
+        with jax.enable_x64(True):
+            found = [round_(jnp.asarray(state), jnp.asarray(received), t)]
+            found.append(jax.jit(round_)(jnp.asarray(state), jnp.asarray(received), jnp.int32(t)))
+            for pair in found:
+                for left, right in zip(pair, expected, strict=True):
+                    np.testing.assert_allclose(np.asarray(left), right, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", sv.algorithms.ALGORITHMS)
+def test_every_scheme_and_law_runs_keeps_its_type_and_repeats_itself_or_is_refused(name, dtype):
+    problem, topology, algorithm = small_problem(), sv.topologies.complete(5), MAKE_ALGORITHM[name]()
+    options = {"rounds": 6, "repeats": 2, "batch_size": 1, "dtype": dtype, "progress": False}
+    noises = {(s, w): scheme(s, w) for s, w in SCHEMES_AND_LAWS}
+    if name == "dgd":
+        for label in [(s, w) for s, w in noises if s in ("graph_homomorphic", "local_graph_homomorphic")]:
+            with pytest.raises(sv.IncompatibleChoice):
+                sv.simulate(problem, topology, algorithm, noises.pop(label), **options)
+    first, second = (sv.simulate(problem, topology, algorithm, noises, **options) for _ in range(2))
+    clean = first[name, ("none", "laplace")]
+    for (_, (s, w)), run in first.items():
+        assert run.models.dtype == dtype
+        assert run.models.shape == (2, 5, 2)
+        assert all(values.shape == (2, 6) for values in run.metrics.values())
+        assert np.isfinite(run.models).all()
+        np.testing.assert_array_equal(run.models, second[name, (s, w)].models)
+        changes = np.abs(run.models - clean.models).max()
+        assert (changes > 1e-4) == (s in ("independent", "graph_homomorphic")), (s, w)
+
+
+@pytest.mark.parametrize("name", [name for name in sv.noise.SCHEMES if name != "none"])
+def test_every_scheme_but_none_puts_noise_on_every_link(name):
+    links = sv.topologies.complete(5).active_links()
+    noise_map = bind(scheme(name, "gaussian"), links)
+    assert set(noise_map.link_index) == set(range(len(links.senders)))
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [sv.algorithms.ALGORITHMS, sv.noise.SCHEMES, sv.noise.LAWS, sv.topologies.TOPOLOGIES, sv.problems.PROBLEMS],
+)
+def test_every_registered_thing_has_a_docstring_and_a_place_in_the_documentation(registry):
+    for name, make in registry.items():
+        assert inspect.getdoc(make), name
+        assert f"`{name}`" in DOCS, f"{name} is not mentioned in docs/"

@@ -1,0 +1,40 @@
+"""The examples a user reads are run, and the functions they show stay short."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(name):
+    done = subprocess.run([sys.executable, ROOT / "examples" / name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_users_algorithm_runs_and_agrees_with_exact_theory():
+    simulated, exact = (float(line.split()[-1]) for line in run("custom_algorithm.py").strip().splitlines())
+    assert simulated == pytest.approx(exact, rel=0.05)
+
+
+def test_a_users_noise_runs_and_cancels_as_far_as_it_takes_back():
+    errors = [float(line.split()[-1]) for line in run("custom_noise.py").strip().splitlines()]
+    assert errors[0] > 3 * errors[1] > 30 * errors[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("custom_algorithm.py", "momentum_atc"), ("custom_noise.py", "half_cancelling")]
+)
+def test_the_functions_take_less_than_twenty_lines_and_are_the_ones_in_the_documentation(name, function):
+    source = (ROOT / "examples" / name).read_text()
+    node = next(n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef) and n.name == function)
+    assert node.end_lineno - node.lineno < 20
+    docs = (ROOT / "docs" / "extending.md").read_text()
+    lines = source.splitlines()[node.lineno : node.end_lineno]
+    shown = [line for line in lines if line.strip() and '"""' not in line]
+    for line in shown:
+        assert line in docs, line
