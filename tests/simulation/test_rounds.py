@@ -178,3 +178,20 @@ def test_loss_is_the_uniform_risk_of_the_centroid_and_accuracy_counts_hits():
     assert run.metrics["accuracy"][0, -1] == pytest.approx(np.mean(test_features @ center > 0))
     on_training = one(problem, topology, sv.algorithms.atc(step_size=0.5), rounds=20)
     assert on_training.metrics["accuracy"][0, -1] == pytest.approx(np.mean(np.sign(features @ center) == labels))
+
+
+def test_accuracy_of_average_and_worst_agent_is_measured_when_asked_for():
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(4, 30, 2)) + np.arange(4)[:, None, None] * 0.3
+    labels = np.sign(features @ np.array([1.0, -1.0]) + 0.5 * generator.normal(size=(4, 30)))
+    problem = sv.problems.logistic_regression(features, labels, ridge=0.1)
+    names = ("accuracy", "accuracy_average", "accuracy_worst")
+    test = (generator.normal(size=(200, 2)), np.sign(generator.normal(size=200)))
+    noise = sv.noise.graph_homomorphic(sv.noise.Gaussian(std=2.0))
+    run = one(
+        problem, sv.topologies.ring(4), sv.algorithms.atc(step_size=0.5), noise, rounds=5, test=test, record=names
+    )
+    of_agents = [np.mean(np.where(test[0] @ w > 0, 1, -1) == test[1]) for w in run.models[0]]
+    assert run.metrics["accuracy_average"][0, -1] == pytest.approx(np.mean(of_agents))
+    assert run.metrics["accuracy_worst"][0, -1] == pytest.approx(np.min(of_agents))
+    assert np.ptp(of_agents) > 0.01

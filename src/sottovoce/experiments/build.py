@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.accounting.documents import showkatbakhsh_schedule
 from sottovoce.algorithms import ALGORITHMS, Algorithm
-from sottovoce.errors import ConfigError
+from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.experiments import sections
 from sottovoce.experiments.sections import Config
-from sottovoce.noise import LAWS, SCHEMES, Law, Noise, bind
+from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.problems import (
     BREAST_CANCER_BOUNDS,
     PROBLEMS,
@@ -42,6 +43,7 @@ class Experiment:
     seed: int
     dtype: str
     chunk: int | None
+    record: tuple[str, ...] | None
     batch_size: int | None
     unit: str | None  # what is protected; None: nothing was said
     test: Test
@@ -73,11 +75,12 @@ def build(config: Config) -> Experiment:
     settings = config.experiment
     records, test = _records(config)
     sizes = [len(part) for part in records[0]]
-    topology, noise = _topology(config.topology, settings.seed, sizes), _noise(config.noise)
+    problem = _problem(config, records)
+    topology, noise = _topology(config.topology, settings.seed, sizes), _noise(config, problem)
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
         bind(noise, topology.active_links())
     return Experiment(
-        problem=_problem(config, records),
+        problem=problem,
         topology=topology,
         algorithm=_algorithm(config.algorithm),
         noise=noise,
@@ -86,6 +89,7 @@ def build(config: Config) -> Experiment:
         seed=settings.seed,
         dtype=settings.dtype,
         chunk=settings.chunk,
+        record=settings.record,
         batch_size=config.algorithm.batch_size,
         unit=None if config.privacy is None else config.privacy.unit,
         test=test,
@@ -180,7 +184,10 @@ def _algorithm(section: sections.Algorithm) -> Algorithm:
     return make(step_size=section.step_size)
 
 
-def _noise(section: sections.Noise) -> Noise:
+def _noise(config: Config, problem: Problem) -> Noise:
+    section = config.noise
+    if isinstance(section, sections.PrescribedNoise):
+        return _prescribed(config, section, problem)
     make: Callable[..., Noise] = SCHEMES[section.kind]
     if isinstance(section, sections.NoNoise):
         return make()
@@ -189,3 +196,22 @@ def _noise(section: sections.Noise) -> Noise:
     if isinstance(section, sections.IndependentNoise):
         return make(law, per_edge=section.per_edge, self_noise=section.self_noise)
     return make(law)
+
+
+def _prescribed(config: Config, section: sections.PrescribedNoise, problem: Problem) -> Noise:
+    """The message of round t + 1 carries the noise of gradient round t; the first one is public, the last ones repeat."""
+    algorithm = config.algorithm
+    if not isinstance(algorithm, sections.DgdAlgorithm):
+        raise IncompatibleChoice(
+            f'noise "showkatbakhsh" is prescribed for the two-stage method; the algorithm is "{algorithm.kind}". Use kind = "dgd".'
+        )
+    levels = showkatbakhsh_schedule(
+        epsilon=section.document_epsilon,
+        delta=section.document_delta,
+        gradient_rounds=algorithm.gradient_rounds,
+        step_size=algorithm.step_size,
+        sensitivity=problem.sensitivity(unit="record", adjacency="replace", norm="l2"),
+    )
+    factors = np.zeros(max(config.experiment.rounds, len(levels) + 1))
+    factors[1 : len(levels) + 1] = section.multiplier * levels
+    return independent(Gaussian(std=1.0)).scaled(factors.tolist())

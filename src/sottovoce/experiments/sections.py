@@ -35,6 +35,7 @@ class ExperimentSection(Section):
     seed: Seed = 0
     dtype: Literal["float32", "float64"] = "float32"
     chunk: Count | None = None  # rounds between two checkpoints; None: chosen by the amount of work
+    record: tuple[str, ...] | None = None  # metrics to keep; None: all that cost little
 
 
 class TopologySection(Section):
@@ -251,7 +252,16 @@ class CancellingNoise(LawSection):
     kind: Literal["graph_homomorphic", "local_graph_homomorphic"]
 
 
-Noise = Annotated[NoNoise | IndependentNoise | CancellingNoise, Field(discriminator="kind")]
+class PrescribedNoise(Section):
+    """The noise that Showkatbakhsh et al. prescribe for their two-stage method: the document's numbers, not a guarantee of ours."""
+
+    kind: Literal["showkatbakhsh"]
+    document_epsilon: Positive
+    document_delta: Positive
+    multiplier: Positive = 1.0  # of every standard deviation
+
+
+Noise = Annotated[NoNoise | IndependentNoise | CancellingNoise | PrescribedNoise, Field(discriminator="kind")]
 
 
 class PrivacySection(Section):

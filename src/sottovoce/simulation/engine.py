@@ -17,7 +17,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.noise import Noise
 from sottovoce.simulation.checks import check_agents, check_numbers, refuse_clear_hand_over
-from sottovoce.simulation.metrics import choose_metrics
+from sottovoce.simulation.metrics import NEEDS_LABELS, choose_metrics
 from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison
 from sottovoce.theory.stability import likely_cause
 from sottovoce.topologies import Topology
@@ -109,7 +109,8 @@ def chunks(
         for noise in noises.values():
             refuse_clear_hand_over(algorithm, noise, topology, rounds)
     metrics = choose_metrics(record, problem)
-    if "accuracy" in metrics and test is None:
+    labels_needed = any(name in NEEDS_LABELS for name in metrics)
+    if labels_needed and test is None:
         test = _training_records(problem)
     done, held = start if start is not None else (0, None)
     lanes = problem.num_agents * problem.dimension * len(algorithms) * len(noises)
@@ -126,7 +127,7 @@ def chunks(
             batch_size=batch_size,
             dtype=jnp.dtype(dtype),
             metrics=metrics,
-            test=test if "accuracy" in metrics else None,
+            test=test if labels_needed else None,
         )
         runner = _Runner(plan, arrays, capacity=min(size, rounds), repeats=repeats, together=together)
         states = runner.start(held)

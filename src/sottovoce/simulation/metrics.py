@@ -1,10 +1,12 @@
 """What is measured after every round, per repeat.
 
-msd_centroid    ||w_c - w*||^2,            w_c = sum_k q_k w_k  the Perron-weighted centroid, w* the minimiser of the uniform risk
-msd_average     mean_k ||w_k - w*||^2
-disagreement    mean_k ||w_k - w_c||^2
-loss            uniform average of the agents' risks at the centroid
-accuracy        of the centroid, on the test records when given, else on all training records (classification only)
+    msd_centroid    ||w_c - w*||^2,     w_c = sum_k q_k w_k the Perron-weighted centroid, w* the minimiser of the uniform risk
+    msd_average     mean_k ||w_k - w*||^2
+    disagreement    mean_k ||w_k - w_c||^2
+    loss            uniform average of the agents' risks at the centroid
+    accuracy        of the centroid, on the test records when given, else on all training records (classification only)
+
+and only when asked for, because every agent's model is evaluated: accuracy_average over the agents and accuracy_worst of the worst.
 """
 
 from typing import Any
@@ -15,15 +17,18 @@ import jax.numpy as jnp
 from sottovoce.errors import ConfigError, UnsupportedClaim
 
 Array = Any
-METRICS = ("msd_centroid", "msd_average", "disagreement", "loss", "accuracy")
+ALWAYS = ("msd_centroid", "msd_average", "disagreement", "loss", "accuracy")
+ON_REQUEST = ("accuracy_average", "accuracy_worst")
 NEEDS_OPTIMUM = ("msd_centroid", "msd_average")
+NEEDS_LABELS = ("accuracy", *ON_REQUEST)
 
 
 def choose_metrics(record: Any, problem: Any) -> tuple[str, ...]:
-    """The metrics of a run: those asked for, or all that the problem has."""
-    available = tuple(name for name in METRICS if problem.has_accuracy or name != "accuracy")
+    """The metrics of a run: those asked for, or all that the problem has at no great cost."""
+    available = tuple(name for name in ALWAYS + ON_REQUEST if problem.has_accuracy or name not in NEEDS_LABELS)
     if record is None:
-        return available if _has_optimum(problem) else tuple(name for name in available if name not in NEEDS_OPTIMUM)
+        left_out = ON_REQUEST if _has_optimum(problem) else ON_REQUEST + NEEDS_OPTIMUM
+        return tuple(name for name in available if name not in left_out)
     unknown = [name for name in record if name not in available]
     if unknown:
         raise ConfigError(
@@ -48,17 +53,24 @@ def measure(names: tuple[str, ...], problem: Any, arrays: dict[str, Any], models
     if "msd_centroid" in names:
         values["msd_centroid"] = ((centroid - arrays["optimum"][:, None, None]) ** 2).sum(axis=0)
     if "msd_average" in names:
-        values["msd_average"] = ((models - arrays["optimum"][None, :, None, None]) ** 2).sum(
-            axis=(0, 1)
-        ) / models.shape[0]
+        deviations = (models - arrays["optimum"][None, :, None, None]) ** 2
+        values["msd_average"] = deviations.sum(axis=(0, 1)) / models.shape[0]
     if "disagreement" in names:
         values["disagreement"] = ((models - centroid) ** 2).sum(axis=(0, 1)) / models.shape[0]
-
-    def over_lanes(function: Any) -> Array:
-        return jax.vmap(jax.vmap(function, in_axes=-1, out_axes=-1), in_axes=-1, out_axes=-1)(centroid)
-
     if "loss" in names:
-        values["loss"] = over_lanes(lambda w: problem.risk(w, arrays["data"]))
+        values["loss"] = _over_lanes(lambda w: problem.risk(w, arrays["data"]), centroid)
+
+    def accuracy(w: Array) -> Array:
+        return problem.accuracy(w, arrays["test_features"], arrays["test_labels"])
+
     if "accuracy" in names:
-        values["accuracy"] = over_lanes(lambda w: problem.accuracy(w, arrays["test_features"], arrays["test_labels"]))
+        values["accuracy"] = _over_lanes(accuracy, centroid)
+    if any(name in names for name in ON_REQUEST):
+        of_agents = jax.vmap(lambda own: _over_lanes(accuracy, own))(models)  # [K, S, R]
+        values["accuracy_average"], values["accuracy_worst"] = of_agents.mean(axis=0), of_agents.min(axis=0)
     return jnp.stack([values[name] for name in names])
+
+
+def _over_lanes(function: Any, models: Array) -> Array:
+    """function(model) for models [d, S, R]: [S, R]."""
+    return jax.vmap(jax.vmap(function, in_axes=-1, out_axes=-1), in_axes=-1, out_axes=-1)(models)
