@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from sottovoce.theory import mean_square_radius
 
 LAPLACE, GAUSSIAN = sv.noise.Laplace(std=0.1), sv.noise.Gaussian(std=0.1)
 NOISES = {
@@ -20,7 +21,8 @@ NOISES = {
     "local graph-homomorphic": sv.noise.local_graph_homomorphic(LAPLACE),
     "l2-laplace": sv.noise.graph_homomorphic(sv.noise.L2Laplace(scale=0.1 / 3**0.5)),
 }
-STEP, ROUNDS, TAIL = 0.4, 1000, 500
+STEPS = {"consensus": 0.15, "cta": 0.4, "atc": 0.4}  # consensus is unstable at 0.4 with one-record gradients
+ROUNDS, TAIL = 1000, 500
 
 
 def setting():
@@ -46,7 +48,8 @@ def measured(run, name):
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_last_rounds_agree_within_four_standard_errors(kind, batch_size):
     problem, topology = setting()
-    algorithm = sv.algorithms.ALGORITHMS[kind](step_size=STEP)
+    algorithm = sv.algorithms.ALGORITHMS[kind](step_size=STEPS[kind])
+    assert mean_square_radius(problem, topology, algorithm, batch_size=batch_size) < 0.97
     runs = sv.simulate(
         problem,
         topology,
@@ -80,7 +83,7 @@ def test_last_rounds_agree_within_four_standard_errors(kind, batch_size):
 def test_whole_curves_agree_on_a_few_rounds():
     """The transient: 4000 repeats, 12 rounds, every point of every curve within five standard errors."""
     problem, topology = setting()
-    algorithms = {kind: sv.algorithms.ALGORITHMS[kind](step_size=STEP) for kind in ("consensus", "cta", "atc")}
+    algorithms = {kind: sv.algorithms.ALGORITHMS[kind](step_size=STEPS[kind]) for kind in ("consensus", "cta", "atc")}
     chosen = {name: NOISES[name] for name in ("none", "per edge", "graph-homomorphic", "broadcast, no self-noise")}
     runs = sv.simulate(
         problem, topology, algorithms, chosen, rounds=12, repeats=4000, seed=4, batch_size=2, progress=False,

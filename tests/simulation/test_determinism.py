@@ -70,8 +70,13 @@ def test_going_on_from_any_chunk_gives_bitwise_equal_results():
 
 def test_a_state_of_another_run_is_refused():
     part = next(chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, rounds=3, repeats=2, chunk=1))
+    for options in ({"repeats": 3}, {"repeats": 2, "dtype": "float64"}):
+        with pytest.raises(sv.ConfigError, match="another run"):
+            next(
+                chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, rounds=3, start=(1, part.state), **options)
+            )
     with pytest.raises(sv.ConfigError, match="another run"):
-        next(chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, rounds=3, repeats=3, start=(1, part.state)))
+        next(chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, rounds=3, repeats=2, start=(4, part.state)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -135,6 +140,8 @@ def test_another_seed_gives_another_run_and_seeds_of_64_bits_count_in_full():
         ({"batch_size": 16}, "agent 0 has 15 records"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"chunk": -1}, "chunk = -1"),
+        ({"chunk": 0}, "chunk = 0"),
+        ({"repeats_together": 0}, "repeats_together = 0"),
     ],
 )
 def test_impossible_numbers_are_refused(options, words):

@@ -195,3 +195,96 @@ def test_accuracy_of_average_and_worst_agent_is_measured_when_asked_for():
     assert run.metrics["accuracy_average"][0, -1] == pytest.approx(np.mean(of_agents))
     assert run.metrics["accuracy_worst"][0, -1] == pytest.approx(np.min(of_agents))
     assert np.ptp(of_agents) > 0.01
+
+
+class TestHandOverOnChangingLinks:
+    """An agent that is silent in the hand-over round would send its last gradient in clear later: refused, whatever the schedule."""
+
+    @pytest.mark.parametrize(
+        "schedule",
+        [
+            lambda t: t.with_random_pair(),
+            lambda t: t.with_dropout(0.3),
+            lambda t: t.with_schedule([t, sv.topologies.complete(4)]),
+        ],
+    )
+    def test_two_stage_method_needs_a_topology_without_a_schedule(self, schedule):
+        problem = sv.problems.mean_estimation(np.zeros((4, 1, 1)), radius=1.0)
+        algorithm = sv.algorithms.dgd(step_size=1.0, gradient_rounds=1)
+        noise = sv.noise.independent(sv.noise.Gaussian(std=1.0))
+        with pytest.raises(sv.IncompatibleChoice, match="links come and go"):
+            one(problem, schedule(sv.topologies.ring(4)), algorithm, noise, rounds=4)
+        one(problem, schedule(sv.topologies.ring(4)), algorithm, rounds=4)  # without noise nothing is promised
+
+
+def test_exchanges_that_move_the_centroid_differently_need_fixed_weights(means):
+    generator = np.random.default_rng(5)
+
+    def weights():
+        matrix = generator.random((3, 3)) + 0.1
+        return sv.topologies.from_matrix(matrix / matrix.sum(axis=0))
+
+    first = weights()
+    listed = first.with_schedule([first, sv.topologies.from_matrix((first.matrix + np.eye(3)) / 2)])
+    algorithm = sv.algorithms.three_matrix(step_size=0.1, first=listed, last=weights())
+    with pytest.raises(sv.IncompatibleChoice, match="no centroid is kept"):
+        one(means, first, algorithm, sv.noise.graph_homomorphic(sv.noise.Gaussian(std=1.0)), rounds=2)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        sv.noise.independent(sv.noise.Gaussian(std=1.0), per_edge=True),
+        sv.noise.independent(sv.noise.Gaussian(std=1.0), self_noise=False),
+        sv.noise.graph_homomorphic(sv.noise.Gaussian(std=1.0)),
+        sv.noise.local_graph_homomorphic(sv.noise.Gaussian(std=1.0)),
+    ],
+)
+def test_a_relay_carries_only_noise_that_everybody_gets_alike(means, noise):
+    federation = sv.topologies.federation(3)
+    with pytest.raises(sv.IncompatibleChoice, match="federation"):
+        one(means, federation, sv.algorithms.atc(step_size=0.1), noise)
+    same = one(
+        means, federation, sv.algorithms.atc(step_size=0.1), sv.noise.independent(sv.noise.Gaussian(std=1.0)), rounds=3
+    )
+    np.testing.assert_allclose(same.models[0], same.models[0, :1].repeat(3, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ((np.full((3, 2), np.nan), np.ones(3)), "finite"),
+        ((np.zeros((3, 2)), np.ones(1)), "needed are"),
+        ((np.zeros((3, 5)), np.ones(3)), "needed are"),
+        ((np.zeros((3, 2)), np.full(3, 7.0)), "labels -1/1"),
+    ],
+)
+def test_test_records_that_do_not_fit_are_refused(test, words):
+    generator = np.random.default_rng(0)
+    problem = sv.problems.logistic_regression(
+        generator.normal(size=(3, 5, 2)), np.sign(generator.normal(size=(3, 5))), ridge=0.1
+    )
+    with pytest.raises(sv.ConfigError, match=words):
+        one(problem, sv.topologies.ring(3), sv.algorithms.atc(step_size=0.1), test=test)
+
+
+def test_test_records_without_an_accuracy_are_refused(regression, directed):
+    with pytest.raises(sv.ConfigError, match="no accuracy"):
+        one(regression, directed, sv.algorithms.atc(step_size=0.1), test=(np.zeros((2, 3)), np.ones(2)))
+
+
+def test_a_description_tells_schedules_and_matrices_apart(means):
+    noise = sv.noise.independent(sv.noise.Gaussian(std=1.0))
+    topology = sv.topologies.path(3)
+    runs = [
+        one(means, topology, sv.algorithms.atc(step_size=0.1), noise.scaled(f), rounds=2)
+        for f in ([1.0, 1.0], [1.0, 0.5])
+    ]
+    assert runs[0].description["noise"] != runs[1].description["noise"]
+    described = sv.algorithms.three_matrix(step_size=0.1, last=sv.topologies.ring(3)).describe()
+    assert described["exchanges"][0]["name"] == "ring"
+
+
+def test_a_string_is_not_a_list_of_metrics(means):
+    with pytest.raises(sv.ConfigError, match="give a list"):
+        one(means, sv.topologies.path(3), sv.algorithms.atc(step_size=0.1), record="loss")

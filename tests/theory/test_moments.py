@@ -192,3 +192,66 @@ def test_logistic_regression_is_refused_and_unstable_steps_have_no_steady_state(
         sv.expected_msd(logistic, sv.topologies.ring(3), sv.algorithms.atc(step_size=0.1), sv.noise.none(), rounds=3)
     with pytest.raises(sv.UnsupportedClaim, match="stability limit"):
         steady_state(quick_problem(), sv.topologies.ring(6), sv.algorithms.atc(step_size=50.0), sv.noise.none())
+
+
+class TestWhatMustNotSlipThrough:
+    """Cases in which a number came out that was not the truth."""
+
+    def test_the_start_of_the_algorithm_counts(self):
+        atc = sv.algorithms.atc(step_size=0.1)._replace(init=lambda w: w + 1.0)
+        problem, topology = quick_problem(), sv.topologies.ring(6)
+        exact = sv.expected_msd(problem, topology, atc, sv.noise.none(), rounds=3)
+        run = sv.simulate(problem, topology, atc, sv.noise.none(), rounds=3, dtype="float64", progress=False)
+        np.testing.assert_allclose(exact["msd_average"], run.metrics["msd_average"][0], rtol=1e-10)
+
+    @pytest.mark.parametrize("model", [lambda w: w + 5.0, lambda w: w.clip(-0.2, 0.2)])
+    def test_a_model_that_is_not_linear_in_the_state_is_refused(self, model):
+        atc = sv.algorithms.atc(step_size=0.1)._replace(model=model)
+        with pytest.raises(sv.UnsupportedClaim, match="not linear"):
+            sv.expected_msd(quick_problem(), sv.topologies.ring(6), atc, sv.noise.none(), rounds=3)
+
+    @pytest.mark.parametrize("box", [1e-3, 1.0, 1e4, 1e12])
+    def test_a_projection_is_noticed_whatever_its_size(self, box):
+        dgd = sv.algorithms.dgd(step_size=1.0, gradient_rounds=5, box=box)
+        with pytest.raises(sv.UnsupportedClaim, match="not linear"):
+            sv.expected_msd(quick_problem(), sv.topologies.ring(6), dgd, sv.noise.none(), rounds=3)
+
+    @pytest.mark.parametrize("batch_size", [0, 100, 1.5])
+    def test_batches_that_cannot_be_drawn_are_refused(self, batch_size):
+        arguments = (quick_problem(), sv.topologies.ring(6), sv.algorithms.atc(step_size=0.1))
+        with pytest.raises(sv.ConfigError, match="batch_size"):
+            sv.expected_msd(*arguments, sv.noise.none(), rounds=3, batch_size=batch_size)
+        with pytest.raises(sv.ConfigError, match="batch_size"):
+            steady_state(*arguments, sv.noise.none(), batch_size=batch_size)
+
+    @pytest.mark.parametrize(
+        "algorithm",
+        [
+            sv.algorithms.atc(step_size=lambda t: 0.1 * (1 + 5 * (t % 3 == 2))),
+            sv.algorithms.atc(step_size=0.1)._replace(sends_fresh=lambda t: t < 100),
+            sv.algorithms.dgd(step_size=1.0, gradient_rounds=5),
+        ],
+    )
+    def test_what_changes_with_the_round_has_no_steady_state(self, algorithm):
+        with pytest.raises(sv.UnsupportedClaim, match="change with the round"):
+            steady_state(quick_problem(), sv.topologies.ring(6), algorithm, sv.noise.none())
+
+    def test_flat_directions_are_refused_and_large_data_are_not(self):
+        generator = np.random.default_rng(0)
+        flat = sv.problems.linear_regression(
+            np.repeat(generator.normal(size=(4, 5, 1)), 3, axis=2), generator.normal(size=(4, 5)), ridge=0.0
+        )
+        arguments = (sv.topologies.ring(4), sv.algorithms.atc(step_size=0.05))
+        with pytest.raises(sv.UnsupportedClaim, match="flat"):
+            steady_state(flat, *arguments, sv.noise.none())
+        features, targets = generator.normal(size=(4, 9, 2)), generator.normal(size=(4, 9))
+        limits = [
+            steady_state(
+                sv.problems.linear_regression(features, targets * scale, ridge=0.1),
+                *arguments,
+                sv.noise.none(),
+                batch_size=1,
+            )
+            for scale in (1.0, 1e8)
+        ]
+        assert limits[1]["msd_average"] == pytest.approx(1e16 * limits[0]["msd_average"], rel=1e-6)

@@ -59,7 +59,10 @@ class Algorithm(NamedTuple):
 
     def describe(self) -> dict[str, Any]:
         """What was chosen, as plain values for a saved run."""
-        return {"name": self.name, **{key: _plain(value) for key, value in self.parameters.items()}}
+        described = {"name": self.name, **{key: _plain(value) for key, value in self.parameters.items()}}
+        if any(exchange.weights is not None for exchange in self.exchanges):
+            described["exchanges"] = [None if e.weights is None else e.weights.describe() for e in self.exchanges]
+        return described
 
 
 def _plain(value: Any) -> Any:
@@ -77,5 +80,5 @@ def check_step_size(step_size: StepSize) -> None:
     """Refuse a step size that is not a positive finite number (functions of the round are taken as they are)."""
     if callable(step_size):
         return
-    if not (isinstance(step_size, int | float) and np.isfinite(step_size) and step_size > 0):
+    if isinstance(step_size, bool) or not isinstance(step_size, int | float | np.number) or not 0 < step_size < np.inf:
         raise ConfigError(f"step_size = {step_size!r}; it must be a finite number above 0, or a function of the round.")

@@ -27,8 +27,10 @@ def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> 
         box: half side R of the set [-R, R]^d to project on; None for no projection.
     """
     check_step_size(step_size)
-    if gradient_rounds < 1:
-        raise ConfigError(f"gradient_rounds = {gradient_rounds}; at least one round must take a gradient.")
+    if not isinstance(gradient_rounds, int) or isinstance(gradient_rounds, bool) or gradient_rounds < 1:
+        raise ConfigError(
+            f"gradient_rounds = {gradient_rounds!r}; a whole number of rounds, at least one, must take a gradient."
+        )
     if box is not None and not box > 0:
         raise ConfigError(f"box = {box}; give the half side of the box as a number above 0, or None for no projection.")
 
@@ -41,8 +43,7 @@ def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> 
     def update(x: Array, received: Array, gradient: Gradient, round_: Any) -> Array:
         z = project(received)
         stepped = project(z - (step_size / round_) * gradient(z))
-        first_stage = round_ <= gradient_rounds
-        return first_stage * stepped + (1 - first_stage) * received
+        return received.__array_namespace__().where(round_ <= gradient_rounds, stepped, received)
 
     return Algorithm(
         "dgd",

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.errors import ConfigError
-from sottovoce.topologies import Topology, from_matrix
+from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.topologies import Static, Topology, from_matrix
 
 
 class Centroid(NamedTuple):
@@ -39,6 +39,11 @@ def centroid(algorithm: Algorithm, topology: Topology) -> Centroid:
     q = topologies[0].perron
     if all(np.allclose(other.perron, q, rtol=0, atol=1e-12) for other in topologies[1:]):
         return Centroid(q, tuple(q for _ in topologies))
+    if not all(isinstance(used.schedule, Static) for used in topologies):
+        raise IncompatibleChoice(
+            f"the exchanges of '{algorithm.name}' weigh agents differently (their Perron vectors differ) and some of their weights "
+            f"change from round to round, so no centroid is kept. Use weights with the same Perron vector, such as 'metropolis'."
+        )
     product = topologies[0].weights
     for other in topologies[1:]:
         product = product @ other.weights

@@ -18,6 +18,8 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 
+MAGNITUDES = (1e-6, 1.0, 1e3, 1e9, 1e15)  # a clipping or projection shows at one of these sizes
+
 
 class LinearRound(NamedTuple):
     """Coefficients of one round over the variables v = (x_1..x_b, r_1..r_m, g)."""
@@ -39,22 +41,28 @@ def linear_round(algorithm: Algorithm, round_: int) -> LinearRound:
     Raises:
         UnsupportedClaim: the functions are not linear, or take gradients at two different points in one round.
     """
-    blocks = len(_leaves(algorithm.init(np.zeros(1))))
-    exchanges = len(algorithm.exchanges)
-    size = blocks + exchanges + 1
-    form = _evaluate(algorithm, round_, np.eye(size))
-    random = np.random.default_rng(round_).standard_normal((size, 5)) * 1e3
-    found = _evaluate(algorithm, round_, random)
-    for coefficients, value in zip(_parts(form), _parts(found), strict=True):
-        expected = coefficients @ (random if coefficients.shape[-1] == size else random[:blocks])
-        if not np.allclose(value, expected, rtol=1e-9, atol=1e-9 * np.abs(random).max()):
+    form = round_coefficients(algorithm, round_)
+    blocks, size = form.blocks, form.messages.shape[1]
+    for magnitude in MAGNITUDES:
+        random = np.random.default_rng(round_).standard_normal((size, 5)) * magnitude
+        found = _evaluate(algorithm, round_, random)
+        pairs = [(rows @ random, value) for rows, value in zip(_parts(form), _parts(found), strict=True)]
+        pairs.append((form.model @ random[:blocks], found.model))
+        if not all(np.allclose(value, expected, rtol=1e-9, atol=1e-9 * magnitude) for expected, value in pairs):
             raise UnsupportedClaim(
                 f"'{algorithm.name}' is not linear in models and gradients in round {round_} (a projection or clipping of the "
                 f"model, for instance), so its exact mean-square behaviour is not known. Simulate it instead, or leave the "
                 f"non-linear part out."
             )
+    return form
+
+
+def round_coefficients(algorithm: Algorithm, round_: int) -> LinearRound:
+    """The coefficients of a round of an algorithm already known to be linear: `linear_round` without its check."""
+    blocks = len(state_blocks(algorithm.init(np.zeros(1))))
+    form = _evaluate(algorithm, round_, np.eye(blocks + len(algorithm.exchanges) + 1))
     # On the unit vectors the model is read with the state's own coefficients: keep the block part only.
-    return LinearRound(form.messages, form.gradient_at, form.state, form.model[:blocks])
+    return form._replace(model=form.model[:blocks])
 
 
 def _parts(form: LinearRound) -> list[np.ndarray]:
@@ -64,7 +72,7 @@ def _parts(form: LinearRound) -> list[np.ndarray]:
 def _evaluate(algorithm: Algorithm, round_: int, symbols: np.ndarray) -> LinearRound:
     """Run one agent's round on the given vectors (row i stands for variable i)."""
     template = algorithm.init(np.zeros(1))
-    blocks = len(_leaves(template))
+    blocks = len(state_blocks(template))
     points: list[np.ndarray] = []
 
     def gradient(point: Any) -> Any:
@@ -81,21 +89,21 @@ def _evaluate(algorithm: Algorithm, round_: int, symbols: np.ndarray) -> LinearR
     for j, exchange in enumerate(algorithm.exchanges):
         messages.append(np.asarray(exchange.message(state, gradient, round_), dtype=float))
         state = exchange.update(state, symbols[blocks + j], gradient, round_)
-    new_state = np.stack([np.asarray(leaf, dtype=float) for leaf in _leaves(state)])
+    new_state = np.stack([np.asarray(leaf, dtype=float) for leaf in state_blocks(state)])
     return LinearRound(np.stack(messages), points[0] if points else None, new_state, model)
 
 
-def _leaves(tree: Any) -> list[Any]:
+def state_blocks(tree: Any) -> list[Any]:
     """The arrays of a state made of tuples, named tuples, lists and dicts, in a fixed order."""
     if isinstance(tree, dict):
-        return [leaf for key in sorted(tree) for leaf in _leaves(tree[key])]
+        return [leaf for key in sorted(tree) for leaf in state_blocks(tree[key])]
     if isinstance(tree, list | tuple):
-        return [leaf for part in tree for leaf in _leaves(part)]
+        return [leaf for part in tree for leaf in state_blocks(part)]
     return [tree]
 
 
 def _refill(tree: Any, values: Any) -> Any:
-    """The same structure with its arrays replaced by the next values, in the order of `_leaves`."""
+    """The same structure with its arrays replaced by the next values, in the order of `state_blocks`."""
     if isinstance(tree, dict):
         filled = {key: _refill(tree[key], values) for key in sorted(tree)}
         return {key: filled[key] for key in tree}

@@ -12,13 +12,15 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from sottovoce.errors import ConfigError
 
 Norm = Literal["l1", "l2"]
 
 
 def _positive(name: str, value: float) -> None:
-    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
         raise ConfigError(
             f"{name} = {value!r}; the scale of a noise law must be a finite number above 0. "
             f"For no noise at all, write sv.noise.none()."

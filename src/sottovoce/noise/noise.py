@@ -71,6 +71,10 @@ class Noise(NamedTuple):
         values = tuple(float(value) for value in factor)  # type: ignore[union-attr]
         if previous is None:
             return self._replace(schedule=values)
+        if not callable(previous) and len(previous) != len(values):
+            raise ConfigError(
+                f"a schedule of {len(values)} rounds cannot multiply one of {len(previous)}; give as many factors."
+            )
         return self._replace(schedule=tuple(_factor_at(previous, t + 1) * value for t, value in enumerate(values)))
 
     def factors(self, rounds: int) -> np.ndarray:

@@ -8,37 +8,19 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import exchange_topologies
 from sottovoce.noise import Noise, bind, own_copy_is_the_message
-from sottovoce.simulation.links import possible_links
-from sottovoce.topologies import Topology
+from sottovoce.topologies import Static, Topology
 
 DTYPES = ("float32", "float64")
-
-
-def check_agents(problem: Any, topology: Topology, batch_size: int | None) -> None:
-    """Refuse a topology for other agents than the problem's, and a batch that some agent cannot fill."""
-    if problem.num_agents != topology.num_agents:
-        raise ConfigError(
-            f"the problem has data for {problem.num_agents} agents but the topology has {topology.num_agents}. Give both the same."
-        )
-    if batch_size is not None:
-        smallest = int(np.argmin(problem.sizes))
-        if not _whole(batch_size) or not 1 <= batch_size <= problem.sizes[smallest]:
-            raise ConfigError(
-                f"batch_size = {batch_size!r}, but agent {smallest} has {problem.sizes[smallest]} records and a batch holds distinct "
-                f"ones. Choose 1 to {problem.sizes[smallest]}, or None for the full gradient."
-            )
 
 
 def check_numbers(
     *, rounds: int, repeats: int, seed: int, dtype: str, chunk: int | None, repeats_together: int | None
 ) -> None:
     """Refuse counts that are not whole and positive, and seeds and types that do not exist."""
-    for name, value in {
-        "rounds": rounds,
-        "repeats": repeats,
-        "chunk": chunk or 1,
-        "repeats_together": repeats_together or 1,
-    }.items():
+    counts = {"rounds": rounds, "repeats": repeats}
+    counts |= {} if chunk is None else {"chunk": chunk}
+    counts |= {} if repeats_together is None else {"repeats_together": repeats_together}
+    for name, value in counts.items():
         if not _whole(value) or value < 1:
             raise ConfigError(f"{name} = {value!r}; it must be a whole number of at least 1.")
     if not _whole(seed) or not 0 <= seed < 2**64:
@@ -55,21 +37,74 @@ def refuse_clear_hand_over(algorithm: Algorithm, noise: Noise, topology: Topolog
     """Refuse an algorithm that falls silent after noisy rounds unless everyone goes on from what it sent.
 
     Raises:
-        IncompatibleChoice: own copies without the sent noise would carry an unperturbed gradient into the quiet rounds.
+        IncompatibleChoice: an own copy without the sent noise would carry an unperturbed gradient into the quiet rounds.
     """
     noisy = algorithm.noisy_rounds(rounds)
     if noise.law is None or not noisy.any() or noisy[int(np.argmax(noisy)) :].all():
         return
     for used in exchange_topologies(algorithm, topology):
-        if not all(own_copy_is_the_message(bind(noise, links), links) for links in possible_links(used)):
+        if not isinstance(used.schedule, Static):
+            raise IncompatibleChoice(
+                f"'{algorithm.name}' stops adding noise after its gradient rounds, which is safe only if every agent has sent its last "
+                f"gradient perturbed by then; when links come and go, an agent may be silent in that round and send it in clear later. "
+                f"Use a topology without a schedule."
+            )
+        links = used.active_links()
+        if not own_copy_is_the_message(bind(noise, links), links):
             raise IncompatibleChoice(
                 f"'{algorithm.name}' stops adding noise after its gradient rounds, which is safe only if every agent itself continues "
                 f"from the perturbed message it sent; under '{noise.name}' own copies differ from the messages, so the rest would be "
                 f"sent in clear. Use sv.noise.independent(law, self_noise=True)."
             )
-    if (noise.factors(rounds)[noisy] == 0).any():
-        first = int(np.flatnonzero(noisy & (noise.factors(rounds) == 0))[0]) + 1
+    silent = np.flatnonzero(noisy & (noise.factors(rounds) == 0))
+    if silent.size:
         raise IncompatibleChoice(
-            f"the noise schedule is 0 in round {first}, in which '{algorithm.name}' sends a new gradient that would then be in clear. "
-            f"Give a positive factor for every round in which it perturbs its messages."
+            f"the noise schedule is 0 in round {silent[0] + 1}, in which '{algorithm.name}' sends a new gradient that would then be in "
+            f"clear. Give a positive factor for every round in which it perturbs its messages."
+        )
+
+
+def refuse_noise_a_relay_cannot_carry(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
+    """Refuse, on a federation, noise that differs between an agent's links or from its own copy: the relay has one average for all.
+
+    Raises:
+        IncompatibleChoice: the scheme needs links between agents.
+    """
+    for used in exchange_topologies(algorithm, topology):
+        if used.relay and noise.law is not None:
+            links = used.active_links()
+            if not own_copy_is_the_message(bind(noise, links), links):
+                raise IncompatibleChoice(
+                    f"on a federation every agent sends one message to the relay and receives the same average, so '{noise.name}' "
+                    f"with these options cannot be carried. Use sv.noise.independent(law, self_noise=True), or a peer graph."
+                )
+
+
+def check_test_records(problem: Any, test: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Refuse test records that do not fit the problem; returns them as arrays."""
+    if not problem.has_accuracy:
+        raise ConfigError(f"test= was given, but '{problem.kind}' has no accuracy to measure on it. Leave it out.")
+    features, labels = np.asarray(test[0], dtype=float), np.asarray(test[1], dtype=float)
+    if (
+        features.ndim != 2
+        or features.shape[1] != problem.dimension
+        or labels.shape != features.shape[:1]
+        or not len(labels)
+    ):
+        raise ConfigError(
+            f"test= has features {features.shape} and labels {labels.shape}; needed are [N, {problem.dimension}] and [N] with N > 0."
+        )
+    if not np.isfinite(features).all() or not (np.isin(labels, (-1, 1)).all() or np.isin(labels, (0, 1)).all()):
+        raise ConfigError("test= must have finite features and labels -1/1 or 0/1.")
+    return features, labels
+
+
+def check_resumed(held: dict[str, np.ndarray], leaves: list[Any], done: int, rounds: int) -> None:
+    """Refuse a state that belongs to another run."""
+    fits = set(held) == {str(i) for i in range(len(leaves))} and all(
+        held[str(i)].shape == leaf.shape and held[str(i)].dtype == leaf.dtype for i, leaf in enumerate(leaves)
+    )
+    if not fits or not 0 <= done <= rounds:
+        raise ConfigError(
+            "the state to resume from belongs to another run: its arrays or its round do not fit. Start this run from the beginning."
         )

@@ -15,8 +15,15 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, Diverged
+from sottovoce.linear import check_agents
 from sottovoce.noise import Noise
-from sottovoce.simulation.checks import check_agents, check_numbers, refuse_clear_hand_over
+from sottovoce.simulation.checks import (
+    check_numbers,
+    check_resumed,
+    check_test_records,
+    refuse_clear_hand_over,
+    refuse_noise_a_relay_cannot_carry,
+)
 from sottovoce.simulation.metrics import NEEDS_LABELS, choose_metrics
 from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison
 from sottovoce.theory.stability import likely_cause
@@ -108,13 +115,17 @@ def chunks(
     for algorithm in algorithms.values():
         for noise in noises.values():
             refuse_clear_hand_over(algorithm, noise, topology, rounds)
+            refuse_noise_a_relay_cannot_carry(algorithm, noise, topology)
     metrics = choose_metrics(record, problem)
     labels_needed = any(name in NEEDS_LABELS for name in metrics)
-    if labels_needed and test is None:
+    if test is not None:
+        test = check_test_records(problem, test)
+    elif labels_needed:
         test = _training_records(problem)
     done, held = start if start is not None else (0, None)
     lanes = problem.num_agents * problem.dimension * len(algorithms) * len(noises)
     together = repeats_together or max(1, min(repeats, int(GROUP_BYTES / (lanes * np.dtype(dtype).itemsize))))
+    together = -(-repeats // -(-repeats // together))  # equal groups: a smaller last one would be compiled again
     size = chunk or int(np.clip(CHUNK_WORK / (lanes * repeats), 1, 512))
     with precision(dtype):
         plan, arrays = plan_comparison(
@@ -130,13 +141,13 @@ def chunks(
             test=test if labels_needed else None,
         )
         runner = _Runner(plan, arrays, capacity=min(size, rounds), repeats=repeats, together=together)
-        states = runner.start(held)
+        states = runner.start(held, done, rounds)
     while done < rounds:
         count = min(size, rounds - done)
         with precision(dtype):
             new_states, values = runner.advance(states, done, count)
-            if not runner.finite(new_states):
-                raise _diverged(runner, plan, topology, states, done, count)
+            if not (runner.finite(new_states) and all(np.isfinite(found).all() for found in values)):
+                raise _diverged(runner, topology, states, done, count)
             states = new_states
         done += count
         yield _chunk(plan, tuple(algorithms), tuple(noises), done, states, values)
@@ -167,16 +178,11 @@ class _Runner:
         self.arrays = {device: jax.device_put(arrays, device) for device in used}
         self.program = compile_advance(plan, capacity)
 
-    def start(self, held: dict[str, np.ndarray] | None) -> list[Any]:
+    def start(self, held: dict[str, np.ndarray] | None, done: int, rounds: int) -> list[Any]:
         states = initial_state(self.plan, self.repeats)
         if held is not None:
             leaves, tree = jax.tree.flatten(states)
-            if set(held) != {str(i) for i in range(len(leaves))} or any(
-                held[str(i)].shape != x.shape for i, x in enumerate(leaves)
-            ):
-                raise ConfigError(
-                    "the state to resume from belongs to another run: its arrays do not have this run's shapes."
-                )
+            check_resumed(held, leaves, done, rounds)
             states = jax.tree.unflatten(tree, [held[str(i)] for i in range(len(leaves))])
         return [
             jax.device_put(jax.tree.map(lambda x, g=group: x[..., g], states), device)
@@ -214,21 +220,26 @@ def _chunk(
     return Chunk(done, metrics, plan, (algorithms, noises), states)
 
 
-def _diverged(runner: _Runner, plan: Plan, topology: Topology, states: list[Any], done: int, count: int) -> Diverged:
+def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int, count: int) -> Diverged:
     """Find the first bad round by bisection (chunks can be replayed exactly) and say who and why."""
     good, bad = 0, count
     while bad - good > 1:
         middle = (good + bad) // 2
-        good, bad = (middle, bad) if runner.finite(runner.advance(states, done, middle)[0]) else (good, middle)
+        found, values = runner.advance(states, done, middle)
+        fine = runner.finite(found) and all(np.isfinite(value).all() for value in values)
+        good, bad = (middle, bad) if fine else (good, middle)
     broken, _ = runner.advance(states, done, bad)
+    plan, worst = runner.plan, (-1.0, 0, 0, 0, 0)
     for group, state in zip(runner.groups, broken, strict=True):
-        for algorithm, leaf in zip(plan.algorithms, state, strict=True):
-            wrong = np.argwhere(~np.isfinite(np.asarray(jax.tree.leaves(leaf)[0])))
-            if len(wrong):
-                agent, _, scheme, repeat = wrong[0]
-                cause = likely_cause(plan.problem, topology, algorithm, plan.batch_size, done + bad)
-                return Diverged(
-                    f"the model of agent {agent} is no longer finite after round {done + bad} ('{algorithm.name}' with noise "
-                    f"'{plan.noises[scheme].name}', repeat {group[repeat]}). {cause}"
-                )
-    raise AssertionError("a chunk with non-finite numbers was finite when replayed")
+        for a, leaves in enumerate(state):
+            for leaf in jax.tree.leaves(leaves):
+                # The largest entry names the agent; anything not finite counts as larger than every number.
+                size = np.nan_to_num(np.abs(np.asarray(leaf, dtype=float)), nan=np.inf, posinf=np.inf)
+                agent, _, scheme, repeat = np.unravel_index(int(size.argmax()), size.shape)
+                worst = max(worst, (float(size.max()), a, int(agent), int(scheme), int(group[repeat])))
+    _, a, agent, scheme, repeat = worst
+    algorithm = plan.algorithms[a]
+    return Diverged(
+        f"learning left the finite numbers in round {done + bad}, first at agent {agent} ('{algorithm.name}' with noise "
+        f"'{plan.noises[scheme].name}', repeat {repeat}). {likely_cause(plan.problem, topology, algorithm, plan.batch_size, done + bad)}"
+    )

@@ -70,6 +70,8 @@ def link_arrays(plan: LinkPlan) -> dict[str, Any]:
     else:
         arrays["link"], arrays["own"] = topology.link_weights, topology.self_weights
         arrays["pair"] = topology.link_pairs.astype(np.int32)
+        # A pair is addressed by its two agents, so that it is up or down for a whole round, in whichever exchange it is used.
+        arrays["ends"] = topology.pairs[topology.link_pairs].astype(np.int32)
         arrays["receiver"] = topology.links[:, 1].astype(np.int32)
     return arrays
 
@@ -93,7 +95,9 @@ def weights_of_round(plan: LinkPlan, arrays: dict[str, Any], round_: Array, keys
         return Weights(arrays["table_link"][index], arrays["table_own"][index])
     words = random.round_keys(keys, round_, 0)
     if isinstance(schedule, Dropout):
-        draws = random.threefry(words, (arrays["pair"][:, None].astype(jnp.uint32), jnp.uint32(0)))
+        draws = random.threefry(
+            words, (arrays["ends"][:, :1].astype(jnp.uint32), arrays["ends"][:, 1:].astype(jnp.uint32))
+        )
         dropped = random.uniform(draws, arrays["link"].dtype) < schedule.probability  # [E, R]
         link = jnp.where(dropped, 0, arrays["link"][:, None])
         returned = jnp.where(dropped, arrays["link"][:, None], 0)

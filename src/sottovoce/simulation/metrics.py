@@ -29,6 +29,8 @@ def choose_metrics(record: Any, problem: Any) -> tuple[str, ...]:
     if record is None:
         left_out = ON_REQUEST if _has_optimum(problem) else ON_REQUEST + NEEDS_OPTIMUM
         return tuple(name for name in available if name not in left_out)
+    if isinstance(record, str):
+        raise ConfigError(f"record = {record!r}; give a list of names, such as [{record!r}].")
     unknown = [name for name in record if name not in available]
     if unknown:
         raise ConfigError(

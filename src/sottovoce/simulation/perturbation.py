@@ -50,15 +50,15 @@ def plan_noise(noise: Noise, plan: LinkPlan, centroid: np.ndarray) -> tuple[Pert
     Returns:
         The plan and the arrays it reads.
     """
+    if not isinstance(plan.topology.schedule, Static | Listed):
+        return _plan_random(noise, plan.topology, centroid)
     every = [links._replace(perron=centroid) for links in possible_links(plan.topology)]
     maps = [bind(noise, links) for links in every]
     if noise.law is None:
         return Perturbation("nothing", noise, maps[0], every[0]), {}
     if isinstance(plan.topology.schedule, Static):
         return _plan_fixed(noise, maps[0], every[0])
-    if isinstance(plan.topology.schedule, Listed):
-        return _plan_listed(noise, maps, every)
-    return _plan_random(noise, plan.topology, centroid)
+    return _plan_listed(noise, maps, every)
 
 
 def _plan_fixed(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> tuple[Perturbation, dict[str, Any]]:
@@ -82,11 +82,12 @@ def _plan_entries(
 ) -> tuple[Perturbation, dict[str, Any]]:
     """Sources added up entry by entry; values [m] (fixed), [n, m] (listed) or None (known only inside a round)."""
     num_agents = len(links.perron)
-    reaches_one = len(np.unique(np.stack([receivers, sources]), axis=1).T) == len(np.unique(sources))
+    used = len(np.unique(sources))
+    reaches_one = len(np.unique(receivers * np.int64(noise_map.num_sources) + sources)) == used
     groups = group_by_width(receivers, sources, num_agents)
     slots = sum(group.entry.size for group in groups)
     kind: Kind = "gathered"
-    if reaches_one and isinstance(noise.law, Gaussian) and len(np.unique(sources)) == len(sources):
+    if reaches_one and isinstance(noise.law, Gaussian) and used == len(sources):
         kind = "aggregated"
     elif reaches_one and slots <= MAX_WASTE * len(sources):
         kind = "in place"
@@ -132,6 +133,11 @@ def _plan_random(noise: Noise, topology: Topology, centroid: np.ndarray) -> tupl
         jnp.asarray(links.self_weights),
     )
     noise_map = noise.spread(links)
+    if noise.law is None:
+        return Perturbation("nothing", noise, noise_map, links), {}
+    if noise.promises:
+        for active in possible_links(topology):
+            bind(noise, active._replace(perron=centroid))
     if _is_broadcast(noise_map, links):
         return Perturbation("broadcast", noise, noise_map, links), {}
     receivers, sources = _entries(noise_map, links)

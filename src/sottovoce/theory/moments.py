@@ -5,7 +5,7 @@ The mean m and covariance V of the stacked error obey (theory/system.py)
     m' = F m + f,      V' = F V F' + sum_j N_j C_j N_j' + G Psi G'
 
 with C_j the covariance of the noise received in exchange j and Psi the covariance of the batch gradient's deviation, block diagonal
-over agents, Psi_k = spread_k sum_i D_i E[p_k p_k'] D_i' with p_k = [point of agent k; 1]. Only covariances of the noise enter, so
+over agents, Psi_k = sum_i D_i E[p_k p_k'] D_i' with p_k = [point of agent k; 1]. Only covariances of the noise enter, so
 Laplace and Gaussian noise of equal variance have the same curve. The steady state solves the fixed-point equation; without batches
 it is a discrete Lyapunov equation.
 """
@@ -17,10 +17,19 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import LinearRound, centroid, exchange_topologies, linear_round
+from sottovoce.linear import (
+    LinearRound,
+    centroid,
+    check_agents,
+    exchange_topologies,
+    linear_round,
+    round_coefficients,
+    state_blocks,
+)
 from sottovoce.noise import Noise, bind, received_map
 from sottovoce.theory.system import (
     Affine,
+    BatchCovariance,
     Quadratic,
     RoundSystem,
     keeps_common_shift,
@@ -57,30 +66,31 @@ def expected_msd(
     Raises:
         UnsupportedClaim: the loss is not quadratic, the algorithm not linear, or the links are drawn at random.
     """
-    if rounds < 1:
-        raise ConfigError(f"rounds = {rounds}; at least 1 is needed.")
+    if not isinstance(rounds, int | np.integer) or rounds < 1:
+        raise ConfigError(f"rounds = {rounds!r}; it must be a whole number of at least 1.")
     setting = _setting(problem, topology, algorithm, noise, batch_size)
     factors = noise.factors(rounds) * algorithm.noisy_rounds(rounds)
     curves = np.zeros((2, rounds))
-    system: RoundSystem | None = None
+    held: _Round | None = None
     previous: list[Any] = []
     mean = covariance = np.zeros(0)
     for t in range(1, rounds + 1):
-        form = linear_round(algorithm, t)
+        form = round_coefficients(algorithm, t)
         index = [(t - 1) % len(topo.listed()) for topo in setting.topologies]
         now: list[Any] = [*_flat(form), *index]
         if not previous or any(not np.array_equal(a, b) for a, b in zip(now, previous, strict=True)):
-            system, previous = round_system(form, matrices_of_round(setting.topologies, t), setting.quadratic), now
-        assert system is not None
-        if t == 1:
-            size = system.update.state.shape[0]
-            mean, covariance = (
-                np.tile(-setting.quadratic.shift, size // len(setting.quadratic.shift)),
-                np.zeros((size, size)),
+            system = round_system(
+                linear_round(algorithm, t), matrices_of_round(setting.topologies, t), setting.quadratic
             )
-        received = [factors[t - 1] ** 2 * setting.covariances[j][i] for j, i in enumerate(index)]
-        mean, covariance = step(system, setting.quadratic, received, mean, covariance)
-        curves[:, t - 1] = _deviations(system, setting, mean, covariance)
+            held = _prepare(system, setting.quadratic, [setting.covariances[j][i] for j, i in enumerate(index)])
+            previous = now
+        assert held is not None
+        F, f = held.system.update.state, held.system.update.constant
+        if t == 1:
+            mean, covariance = _start(algorithm, setting.quadratic), np.zeros_like(F)
+        driving = _driving(held, setting.quadratic, factors[t - 1], mean, covariance)
+        mean, covariance = F @ mean + f, F @ covariance @ F.T + driving
+        curves[:, t - 1] = _deviations(held.system, setting, mean, covariance)
     return {"msd_centroid": curves[0], "msd_average": curves[1]}
 
 
@@ -93,16 +103,20 @@ def steady_state(
         UnsupportedClaim: there is no limit: steps, weights or noise change with the round, or the recursion is unstable.
     """
     setting = _setting(problem, topology, algorithm, noise, batch_size)
-    first, later = linear_round(algorithm, 1), linear_round(algorithm, 10**6)
-    changes = any(not np.array_equal(a, b) for a, b in zip(_flat(first), _flat(later), strict=True))
-    if (
-        changes
-        or noise.schedule is not None
-        or any(len(t.listed()) > 1 for t in setting.topologies)
-        or not algorithm.sends_fresh(1)
-    ):
+    first = linear_round(algorithm, 1)
+    same = all(
+        np.array_equal(a, b)
+        for t in (2, 3, 5, 10**6)
+        for a, b in zip(_flat(first), _flat(linear_round(algorithm, t)), strict=True)
+    )
+    steady = same and not callable(algorithm.parameters.get("step_size")) and algorithm.noisy_rounds(1000).all()
+    if not steady or noise.schedule is not None or any(len(t.listed()) > 1 for t in setting.topologies):
         raise UnsupportedClaim(
             "a steady state needs steps, weights and noise that do not change with the round. Use sv.expected_msd with many rounds."
+        )
+    if problem.constants.strong_convexity <= 0:
+        raise UnsupportedClaim(
+            "the risk is flat in some direction, in which errors never die out. Add a ridge, or use sv.expected_msd."
         )
     system = round_system(first, matrices_of_round(setting.topologies, 1), setting.quadratic)
     F = system.update.state
@@ -111,12 +125,12 @@ def steady_state(
             "the mean does not converge: the step size is above the stability limit, so there is no steady state."
         )
     mean = np.linalg.solve(np.eye(len(F)) - F, system.update.constant)
-    received = [held[0] for held in setting.covariances]
+    held = _prepare(system, setting.quadratic, [listed[0] for listed in setting.covariances])
     covariance = np.zeros_like(F)
     for _ in range(STEADY_ITERATIONS):
-        driving = _driving(system, setting.quadratic, received, mean, covariance)
+        driving = _driving(held, setting.quadratic, 1.0, mean, covariance)
         new = solve_discrete_lyapunov(F, driving)
-        if not np.isfinite(new).all() or np.abs(new).max() > 1e12:
+        if not np.isfinite(new).all() or np.abs(new).max() > 1e12 * max(np.abs(driving).max(), mean @ mean):
             break
         change = np.abs(new - covariance).max()
         covariance = new
@@ -126,23 +140,38 @@ def steady_state(
     raise UnsupportedClaim("the covariance does not converge: the step size is above the mean-square stability limit.")
 
 
-def step(
-    system: RoundSystem, quadratic: Quadratic, received: list[np.ndarray], mean: np.ndarray, covariance: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """One round of the recursion; received[j] is the [K, K] covariance per coordinate of the noise in exchange j."""
-    F = system.update.state
-    new = F @ covariance @ F.T + _driving(system, quadratic, received, mean, covariance)
-    return F @ mean + system.update.constant, 0.5 * (new + new.T)
+class _Round(NamedTuple):
+    """A round with the parts of its recursion that do not depend on the state, at noise factor one."""
+
+    system: RoundSystem
+    batch: BatchCovariance | None  # None without batches
+    noise: np.ndarray  # sum_j N_j C_j N_j' of the state
+    point_noise: np.ndarray  # the same of the point, diagonal blocks [K, d, d]
 
 
-def _driving(
-    system: RoundSystem, quadratic: Quadratic, received: list[np.ndarray], mean: np.ndarray, covariance: np.ndarray
-) -> np.ndarray:
-    d = quadratic.offset.shape[1]
-    total = _noise_part(system.update, received, d)
-    if system.point is not None and quadratic.spread.any():
-        total = total + deviation_part(system, quadratic, _noise_part(system.point, received, d), mean, covariance)
-    return total
+def _prepare(system: RoundSystem, quadratic: Quadratic, received: list[np.ndarray]) -> _Round:
+    K, d = quadratic.offset.shape
+    batch = BatchCovariance(quadratic) if system.point is not None and quadratic.deviations.any() else None
+    at_point = np.zeros((K, d, d))
+    if system.point is not None and batch is not None:
+        at_point = np.einsum("kakb->kab", _noise_part(system.point, received, d).reshape(K, d, K, d))
+    return _Round(system, batch, _noise_part(system.update, received, d), at_point)
+
+
+def _driving(held: _Round, quadratic: Quadratic, factor: float, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """What enters the covariance in a round: received noise, and the deviation of the batch gradients."""
+    total = factor**2 * held.noise
+    point = held.system.point
+    if held.batch is None or point is None:
+        return np.asarray(total)
+    K, d = quadratic.offset.shape
+    X = point.state.reshape(K, d, -1)
+    located = (point.state @ mean + point.constant).reshape(K, d)
+    moment = np.ones((K, d + 1, d + 1))
+    moment[:, :d, :d] = X @ covariance @ np.swapaxes(X, 1, 2) + factor**2 * held.point_noise
+    moment[:, :d, :d] += located[:, :, None] * located[:, None, :]
+    moment[:, :d, d] = moment[:, d, :d] = located
+    return np.asarray(total + held.batch.spread_over(held.system.update.deviation, moment))
 
 
 def _noise_part(value: Affine, received: list[np.ndarray], d: int) -> np.ndarray:
@@ -155,47 +184,10 @@ def _noise_part(value: Affine, received: list[np.ndarray], d: int) -> np.ndarray
     return total
 
 
-def deviation_part(
-    system: RoundSystem, quadratic: Quadratic, point_noise: np.ndarray, mean: np.ndarray, covariance: np.ndarray
-) -> np.ndarray:
-    """G Psi G', from the second moment of the point at which gradients are taken."""
-    assert system.point is not None
-    K, d = quadratic.offset.shape
-    X = system.point.state
-    located = (X @ mean + system.point.constant).reshape(K, d)
-    moment = np.zeros((K, d + 1, d + 1))
-    for k in range(K):
-        rows = slice(k * d, (k + 1) * d)
-        moment[k, :d, :d] = (
-            X[rows] @ covariance @ X[rows].T + point_noise[rows, rows] + np.outer(located[k], located[k])
-        )
-    moment[:, :d, d] = moment[:, d, :d] = located
-    moment[:, d, d] = 1.0
-    psi = batch_covariance(quadratic, moment)
-    G = system.update.deviation
-    spread = np.zeros((K * d, K * d))
-    for k in range(K):
-        spread[k * d : (k + 1) * d, k * d : (k + 1) * d] = psi[k]
-    return np.asarray(G @ spread @ G.T)
-
-
-def batch_covariance(quadratic: Quadratic, moment: np.ndarray) -> np.ndarray:
-    """Psi_k = spread_k sum_i D_i moment_k D_i' for every agent; moment [K, d + 1, d + 1], result [K, d, d]."""
-    D = quadratic.deviations
-    turned = D @ moment[:, None]  # [K, n, d, d + 1]
-    K, n, d, e = D.shape
-    left = np.moveaxis(turned, 2, 1).reshape(K, d, n * e)
-    right = np.moveaxis(D, 2, 1).reshape(K, d, n * e)
-    return np.asarray(quadratic.spread[:, None, None] * (left @ np.swapaxes(right, 1, 2)))
-
-
 def _setting(problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, batch_size: int | None) -> _Setting:
     topologies = exchange_topologies(algorithm, topology)
     matrices_of_round(topologies, 1)
-    if problem.num_agents != topology.num_agents:
-        raise ConfigError(
-            f"the problem has {problem.num_agents} agents but the topology {topology.num_agents}; give both the same."
-        )
+    check_agents(problem, topology, batch_size)
     form = linear_round(algorithm, 1)
     shift = problem.optimum if keeps_common_shift(form) else np.zeros(problem.dimension)
     weighting = centroid(algorithm, topology)
@@ -223,6 +215,13 @@ def _deviations(system: RoundSystem, setting: _Setting, mean: np.ndarray, covari
     centroid_part = center @ center + np.einsum("k,kala,l->", q, spread, q)
     average_part = (error**2).sum() / K + np.einsum("kaka->", spread) / K
     return np.array([centroid_part, average_part])
+
+
+def _start(algorithm: Algorithm, quadratic: Quadratic) -> np.ndarray:
+    """The state before the first round, from the shifted origin: every agent's model is zero."""
+    K, d = quadratic.offset.shape
+    blocks = [np.asarray(leaf, dtype=float) - quadratic.shift for leaf in state_blocks(algorithm.init(np.zeros(d)))]
+    return np.concatenate([np.tile(block, K) for block in blocks])
 
 
 def _flat(form: LinearRound) -> tuple[np.ndarray, ...]:

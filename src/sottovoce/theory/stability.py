@@ -7,17 +7,17 @@ below one. The limit is the factor by which every step may be multiplied before 
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigs
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import SottovoceError, UnsupportedClaim
-from sottovoce.linear import LinearRound, exchange_topologies, linear_round
-from sottovoce.theory.moments import batch_covariance
-from sottovoce.theory.system import Quadratic, matrices_of_round, round_system, shifted_quadratic
+from sottovoce.linear import LinearRound, check_agents, exchange_topologies, linear_round
+from sottovoce.theory.system import BatchCovariance, Quadratic, matrices_of_round, round_system, shifted_quadratic
 from sottovoce.topologies import Topology
 
 DENSE_SIZE = 3  # up to this many error coordinates the map on covariances is written out as a matrix
-CAUSE_SIZE = 400  # error coordinates up to which a failing run is given its exact limit
+CAUSE_SIZE = 200  # error coordinates up to which a failing run is given its exact limit
+CAUSE_WORK = 10**6  # and numbers in the records that this has to read
 
 
 def mean_square_radius(
@@ -39,6 +39,7 @@ def mean_square_radius(
         step_factor: multiplies the step size.
         round_: the round whose step size is meant.
     """
+    check_agents(problem, topology, batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)
     return _radius(linear_round(algorithm, round_), matrices_of_round(topologies, round_), quadratic, step_factor)
@@ -51,9 +52,12 @@ def stability_limit(
 
     Above 1: the algorithm is stable as it is. `stability_limit(...) * step_size` is the largest stable step.
     """
+    check_agents(problem, topology, batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)
     form, matrices = linear_round(algorithm, round_), matrices_of_round(topologies, round_)
+    if problem.constants.strong_convexity <= 0:
+        raise UnsupportedClaim("the risk is flat in some direction, in which no step makes errors shrink. Add a ridge.")
 
     def stable(factor: float) -> bool:
         return _radius(form, matrices, quadratic, factor) < 1.0
@@ -67,7 +71,8 @@ def stability_limit(
         low, high = 0.5 * low, low
         if low < 1e-9:
             raise UnsupportedClaim(
-                "no step size is mean-square stable here: the risk has no curvature in some direction."
+                "no step size is mean-square stable here: this round takes no gradient, or the weights are periodic so that agents "
+                "never agree. Use weights with positive self-weights."
             )
     while high / low > 1 + 1e-6:
         middle = (low * high) ** 0.5
@@ -80,24 +85,26 @@ def _radius(form: LinearRound, matrices: list[np.ndarray], quadratic: Quadratic,
     F, G = system.update.state, system.update.deviation
     K, d = quadratic.offset.shape
     n = len(F)
-    columns = np.moveaxis(G.reshape(n, K, d), 0, 1)  # [K, n, d]: how each agent's deviation enters
+    batch = BatchCovariance(quadratic) if quadratic.deviations.any() else None
 
     def move(flat: np.ndarray) -> np.ndarray:
         V = flat.reshape(n, n)
         new = F @ V @ F.T
-        if system.point is not None and quadratic.spread.any():
+        if system.point is not None and batch is not None:
             X = system.point.state.reshape(K, d, n)
             moment = np.zeros((K, d + 1, d + 1))
             moment[:, :d, :d] = X @ V @ np.swapaxes(X, 1, 2)
-            psi = batch_covariance(quadratic, moment)
-            new = new + (columns @ psi @ np.swapaxes(columns, 1, 2)).sum(axis=0)
+            new = new + batch.spread_over(G, moment)
         return np.asarray(new.ravel())
 
     if n <= DENSE_SIZE:
         matrix = np.stack([move(column) for column in np.eye(n * n)], axis=1)
         return float(np.abs(np.linalg.eigvals(matrix)).max())
+    start = np.eye(n).ravel()
+    if not move(start).any():
+        return 0.0  # everything is forgotten in one round
     operator = LinearOperator((n * n, n * n), matvec=move, dtype=float)
-    value = eigs(operator, k=1, which="LM", v0=np.eye(n).ravel(), tol=1e-9, return_eigenvectors=False)
+    value = eigs(operator, k=1, which="LM", v0=start, tol=1e-9, return_eigenvectors=False)
     return float(np.abs(value[0]))
 
 
@@ -105,7 +112,12 @@ def likely_cause(problem: Any, topology: Topology, algorithm: Algorithm, batch_s
     """One or two sentences on why a run left the finite numbers: its step size against what is stable."""
     step = algorithm.parameters.get("step_size")
     try:
-        if problem.quadratic is not None and problem.num_agents * problem.dimension <= CAUSE_SIZE:
+        work = int(problem.sizes.max()) * problem.num_agents * problem.dimension**2
+        if (
+            problem.quadratic is not None
+            and problem.num_agents * problem.dimension <= CAUSE_SIZE
+            and work <= CAUSE_WORK
+        ):
             limit = stability_limit(problem, topology, algorithm, batch_size=batch_size, round_=min(round_, 10**6))
             if limit < 1:
                 largest = f" (the limit is {limit * step:.4g})" if isinstance(step, int | float) else ""
@@ -114,7 +126,7 @@ def likely_cause(problem: Any, topology: Topology, algorithm: Algorithm, batch_s
                     f"batch size{largest}. Take a smaller step or a larger batch."
                 )
             return "The step size is below the mean-square stability limit, so look for overflow in the data or in the noise scale."
-    except SottovoceError:
+    except (SottovoceError, ArpackError):
         pass  # no exact limit for this case: say what is known about the curvature instead
     beta = (
         problem.constants.record_smoothness

@@ -18,6 +18,7 @@ from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import LinearRound
 from sottovoce.topologies import Listed, Static, Topology
 
+SMALL_MAP = 200  # entries of D_i up to which the batch covariance is written out as one matrix
 MAX_SIZE = 3000  # agents x parameters x state blocks; second moments are dense and each round costs the cube of this
 
 
@@ -35,10 +36,8 @@ class Quadratic(NamedTuple):
 
     hessian: np.ndarray  # [K, d, d]
     offset: np.ndarray  # [K, d]: full gradient = hessian error - offset
-    deviations: (
-        np.ndarray
-    )  # [K, n, d, d + 1]: record gradient minus full gradient = deviations . [error; 1]; 0 where padded
-    spread: np.ndarray  # [K]: 1/n_k times the factor by which a batch averages the deviations
+    # [K, n, d, d + 1]: sqrt(weight) (record gradient minus full gradient) = deviations . [error; 1]; 0 where padded
+    deviations: np.ndarray
     shift: np.ndarray  # [d]
 
 
@@ -71,7 +70,6 @@ def shifted_quadratic(problem: Any, batch_size: int | None, shift: np.ndarray) -
     quadratic = problem.quadratic
     hessian, offset = np.asarray(quadratic.hessian), np.asarray(quadratic.offset)
     offset = offset - hessian @ shift
-    spread = np.zeros(K)
     deviations = np.zeros((K, 0, d, d + 1))
     if batch_size is not None:
         deviations = np.zeros((K, int(sizes.max()), d, d + 1))
@@ -80,9 +78,11 @@ def shifted_quadratic(problem: Any, batch_size: int | None, shift: np.ndarray) -
         for k in range(K):
             mean = np.concatenate([hessian[k], -offset[k][:, None]], axis=1)
             deviations[k, : sizes[k]] = quadratic.record_maps(k) @ move - mean
-        # A batch of B distinct records out of n averages the deviations with variance (n - B) / (B (n - 1)) of one record's.
-        spread = (sizes - batch_size) / (batch_size * np.maximum(sizes - 1, 1)) / sizes
-    return Quadratic(hessian, offset, deviations, spread, shift)
+        # A batch of B distinct records out of n averages the deviations with variance (n - B) / (B (n - 1)) of one record's,
+        # which is the mean over the n records; the weight is kept as its root in the deviations.
+        weight = (sizes - batch_size) / (batch_size * np.maximum(sizes - 1, 1)) / sizes
+        deviations *= np.sqrt(weight)[:, None, None, None]
+    return Quadratic(hessian, offset, deviations, shift)
 
 
 def keeps_common_shift(form: LinearRound) -> bool:
@@ -162,6 +162,35 @@ def round_system(
     )
     model = sum(c * np.eye(size, blocks * size, b * size) for b, c in enumerate(form.model))
     return RoundSystem(update, point, np.asarray(model))
+
+
+class BatchCovariance:
+    """Psi_k = sum_i D_i M_k D_i' for second moments M_k of [point; 1]: the covariance of each agent's batch gradient.
+
+    In few dimensions the sum over records is written out once as a matrix acting on M_k.
+    """
+
+    def __init__(self, quadratic: Quadratic) -> None:
+        D = quadratic.deviations
+        self.K, self.n, self.d, self.e = D.shape
+        self.deviations = D
+        self.written_out = None
+        if self.d * self.e <= min(SMALL_MAP, self.n * 4):
+            self.written_out = np.einsum("kiab,kicd->kacbd", D, D).reshape(self.K, self.d**2, self.e**2)
+
+    def __call__(self, moment: np.ndarray) -> np.ndarray:
+        """[K, d + 1, d + 1] -> [K, d, d]."""
+        if self.written_out is not None:
+            return np.asarray((self.written_out @ moment.reshape(self.K, -1, 1)).reshape(self.K, self.d, self.d))
+        turned = np.moveaxis(self.deviations @ moment[:, None], 2, 1).reshape(self.K, self.d, -1)
+        straight = np.moveaxis(self.deviations, 2, 1).reshape(self.K, self.d, -1)
+        return np.asarray(turned @ np.swapaxes(straight, 1, 2))
+
+    def spread_over(self, deviation: np.ndarray, moment: np.ndarray) -> np.ndarray:
+        """G Psi G' with G = deviation [b K d, K d]."""
+        columns = np.moveaxis(deviation.reshape(len(deviation), self.K, self.d), 0, 1)  # [K, b K d, d]
+        weighted = np.moveaxis(columns @ self(moment), 0, 1).reshape(len(deviation), -1)
+        return np.asarray(weighted @ deviation.T)
 
 
 def matrices_of_round(topologies: tuple[Topology, ...], round_: int) -> list[np.ndarray]:
