@@ -1,25 +1,20 @@
-"""Malformed data are refused and named; partitions lose nothing; scalings look at one record only."""
-
-import sys
+"""Malformed data are refused and named; synthetic data are what they say."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from scipy.stats import kstest, truncnorm
 
 from sottovoce.errors import ConfigError
 from sottovoce.problems import (
-    BREAST_CANCER_BOUNDS,
+    add_intercept,
     linear_regression,
-    load,
     logistic_regression,
     mean_estimation,
-    partition,
-    scale_features,
+    synthetic_clicks,
     synthetic_regression,
-    unit_norm,
+    truncated_gaussian,
 )
 
 ONES = np.ones((2, 3, 2))
@@ -217,116 +212,72 @@ def test_meaningless_synthetic_data_are_refused(changed):
         synthetic_regression(seed=0, **changed)
 
 
-@settings(max_examples=50)
-@given(
-    st.integers(1, 8),
-    st.integers(1, 3),
-    st.integers(24, 60),
-    st.floats(0.01, 100),
-    st.integers(0, 1000),
-    st.sampled_from(["iid", "dirichlet"]),
-)
-def test_partition_gives_every_record_to_exactly_one_agent(num_agents, min_size, count, alpha, seed, kind):
-    labels = np.arange(count) % 3
-    features, targets = partition(
-        np.arange(count)[:, None],
-        labels,
-        num_agents=num_agents,
-        kind=kind,
-        seed=seed,
-        min_size=min_size,
-        alpha=alpha if kind == "dirichlet" else None,
-    )
-    assert len(features) == len(targets) == num_agents
-    assert min(map(len, features)) >= min_size
-    assert sorted(np.concatenate(features)[:, 0]) == list(range(count))
-    assert all(np.array_equal(x[:, 0] % 3, y) for x, y in zip(features, targets, strict=True))
+def test_clicks_are_sparse_skewed_and_of_the_rate_asked_for():
+    features, labels = synthetic_clicks(num_records=20_000, seed=0)
+    assert features.shape == (20_000, 100)
+    assert set(np.unique(labels)) == {-1.0, 1.0}
+    # The click probabilities average to 17 %; 20 000 draws know that to 0.27 % (one standard error): six of them.
+    assert (labels == 1).mean() == pytest.approx(0.17, abs=0.016)
+    assert np.linalg.norm(features, axis=1).max() <= 1 + 1e-12
+    assert (features > 0).sum(axis=1).max() == 10
+    share = np.sort((features > 0).mean(axis=0))[::-1]
+    assert share[:5].min() > 10 * np.median(share[50:])
 
 
-def test_iid_parts_are_nearly_equal_and_repeat_by_seed():
-    features, _ = partition(np.arange(10)[:, None], np.zeros(10), num_agents=3, seed=1)
-    again, _ = partition(np.arange(10)[:, None], np.zeros(10), num_agents=3, seed=1)
-    assert sorted(map(len, features)) == [3, 3, 4]
-    assert all(np.array_equal(a, b) for a, b in zip(features, again, strict=True))
+def test_click_rate_follows_the_request_not_the_default():
+    _, labels = synthetic_clicks(num_records=20_000, click_rate=0.4, seed=0)
+    assert (labels == 1).mean() == pytest.approx(0.4, abs=0.021)
 
 
-def test_small_alpha_makes_agents_differ_more_than_large_alpha():
-    labels = np.arange(3000) % 3
+def test_clicks_can_be_learnt_better_than_always_saying_no():
+    features, labels = synthetic_clicks(num_records=8000, dimension=30, seed=2)
+    rows = add_intercept(features)
+    problem = logistic_regression([rows[:4000]], [labels[:4000]], ridge=1e-3)
+    no_click = (labels[4000:] == -1).mean()
+    assert problem.accuracy(problem.optimum, rows[4000:], labels[4000:]) > no_click + 0.02
+    # Without signal there is nothing to learn.
+    features, labels = synthetic_clicks(num_records=8000, dimension=30, signal=0.0, seed=2)
+    problem = logistic_regression([add_intercept(features)[:4000]], [labels[:4000]], ridge=1e-3)
+    no_click = (labels[4000:] == -1).mean()
+    assert problem.accuracy(problem.optimum, add_intercept(features)[4000:], labels[4000:]) < no_click + 0.01
 
-    def imbalance(alpha):
-        _, targets = partition(labels[:, None], labels, num_agents=5, kind="dirichlet", alpha=alpha, seed=0)
-        return np.mean([np.abs(np.bincount(y, minlength=3) / len(y) - 1 / 3).sum() for y in targets])
 
-    assert imbalance(0.1) > 5 * imbalance(100.0)
+def test_clicks_repeat_by_seed():
+    first, again, other = (synthetic_clicks(num_records=50, seed=seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first[0], other[0])
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    "changed",
     [
-        ({"num_agents": 0}, "num_agents must be at least 1"),
-        ({"min_size": 0}, "min_size must be at least 1"),
-        ({"num_agents": 4, "min_size": 3}, "need 12 records, but there are 10"),
-        ({"kind": "shards"}, "'iid' or 'dirichlet'"),
-        ({"kind": "dirichlet"}, "needs a positive, finite alpha; got None"),
-        ({"kind": "dirichlet", "alpha": 0.0}, "alpha"),
-        ({"alpha": 1.0}, "takes no alpha"),
-        ({"features": np.ones(10)}, r"\[N, d\]"),
-        ({"targets": np.ones(9)}, r"\(10,\); got shape \(9,\)"),
-        ({"targets": np.arange(10.0), "kind": "dirichlet", "alpha": 1.0}, "splits by label"),
+        {"num_records": 0},
+        {"num_fields": 0},
+        {"dimension": 0},
+        {"click_rate": 0.0},
+        {"click_rate": 1.0},
+        {"signal": -1.0},
     ],
 )
-def test_impossible_partition_is_refused(changed, message):
-    arguments = {"features": np.ones((10, 2)), "targets": np.arange(10) % 2, "num_agents": 2} | changed
-    features, targets = arguments.pop("features"), arguments.pop("targets")
-    with pytest.raises(ConfigError, match=message):
-        partition(features, targets, **arguments)
+def test_meaningless_clicks_are_refused(changed):
+    with pytest.raises(ConfigError, match=next(iter(changed))):
+        synthetic_clicks(**{"num_records": 5, "seed": 0} | changed)
 
 
-def test_breast_cancer_is_loaded_unscaled_with_signed_labels():
-    features, labels = load("breast_cancer")
-    assert features.shape == (569, 30)
-    assert features.max() > 1000
-    assert ((labels == 1).sum(), (labels == -1).sum()) == (357, 212)
-    assert BREAST_CANCER_BOUNDS.shape == (30, 2)
+@pytest.mark.parametrize("radius", [0.01, 1.0, 5.0, 40.0])
+def test_truncated_gaussian_follows_the_law_in_the_box(radius):
+    points = truncated_gaussian(num_agents=4, samples=2000, dimension=2, radius=radius, seed=1)
+    assert points.shape == (4, 2000, 2)
+    assert np.abs(points).max() <= radius
+    law = truncnorm(-1.7 * radius, 0.3 * radius, loc=0.7 * radius)
+    assert kstest(points.ravel(), law.cdf).pvalue > 1e-4  # 16 000 points
+    wrong = truncnorm(-1.6 * radius, 0.4 * radius, loc=0.6 * radius)
+    if radius >= 1.0:  # in a tiny box both laws are uniform
+        assert kstest(points.ravel(), wrong.cdf).pvalue < 1e-6
+    assert mean_estimation(points, radius=radius).num_agents == 4
 
 
-def test_breast_cancer_is_learnable_after_public_scaling():
-    features, labels = load("breast_cancer")
-    scaled = unit_norm(scale_features(features, BREAST_CANCER_BOUNDS))
-    problem = logistic_regression(*partition(scaled, labels, num_agents=5), ridge=1e-3)
-    assert problem.accuracy(problem.optimum, scaled, labels) > 0.9
-    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1.0)
-
-
-def test_missing_scikit_learn_is_explained(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ConfigError, match=r"pip install 'sottovoce\[data\]'"):
-        load("breast_cancer")
-
-
-def test_unknown_data_set_is_refused():
-    with pytest.raises(ConfigError, match="known are 'breast_cancer'"):
-        load("iris")
-
-
-def test_scaling_uses_the_given_bounds_and_clips_beyond_them():
-    scaled = scale_features([[0.0, 5.0], [20.0, -3.0]], [(0.0, 10.0), (0.0, 10.0)])
-    assert scaled.tolist() == [[-1.0, 0.0], [1.0, -1.0]]
-
-
-def test_scaling_one_record_does_not_depend_on_the_others():
-    generator = np.random.default_rng(0)
-    rows = generator.standard_normal((6, 3))
-    limits = [(-1.0, 1.0)] * 3
-    for scaling in (lambda x: scale_features(x, limits), unit_norm):
-        assert np.array_equal(scaling(rows)[2:3], scaling(rows[2:3]))
-
-
-def test_zero_record_survives_normalisation():
-    np.testing.assert_allclose(unit_norm([[0.0, 0.0], [3.0, 4.0]]), [[0.0, 0.0], [0.6, 0.8]])
-
-
-@pytest.mark.parametrize("limits", [[(0, 1)], [(0, 1), (1, 1)], [(0, 1), (2, 1)], [(0, 1), (0, np.inf)]])
-def test_bounds_that_scale_nothing_are_refused(limits):
-    with pytest.raises(ConfigError, match="bounds"):
-        scale_features(np.ones((2, 2)), limits)
+@pytest.mark.parametrize("changed", [{"num_agents": 0}, {"samples": 0}, {"dimension": 0}, {"radius": 0.0}])
+def test_meaningless_points_are_refused(changed):
+    with pytest.raises(ConfigError, match=next(iter(changed))):
+        truncated_gaussian(**{"dimension": 2, "radius": 1.0, "seed": 0} | changed)

@@ -1,5 +1,6 @@
 """From names to things: the only place that looks up what a configuration names, and refuses what does not go together."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,23 +9,28 @@ import numpy as np
 
 from sottovoce.accounting.documents import showkatbakhsh_schedule
 from sottovoce.algorithms import ALGORITHMS, Algorithm
-from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.errors import IncompatibleChoice
 from sottovoce.experiments import sections
 from sottovoce.experiments.sections import Config
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.problems import (
-    BREAST_CANCER_BOUNDS,
+    LOADERS,
     PROBLEMS,
     Problem,
+    add_feature_noise,
+    add_intercept,
     load,
+    load_points,
     partition,
+    public_bounds,
     scale_features,
+    split,
+    synthetic_clicks,
     synthetic_regression,
+    truncated_gaussian,
+    unit_norm,
 )
 from sottovoce.topologies import TOPOLOGIES, Topology
-
-# Scaling by the data themselves would leak them, so data sets come with bounds known beforehand.
-_PUBLIC_BOUNDS = {"breast_cancer": BREAST_CANCER_BOUNDS}
 
 Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
 Test = tuple[np.ndarray, np.ndarray] | None  # features [n, d] and targets [n] kept away from learning
@@ -61,6 +67,7 @@ class Experiment:
             "dtype": self.dtype,
             "batch_size": self.batch_size,
             "unit": self.unit,
+            "data_digest": _digest(self.problem, self.test),
             "test_records": 0 if self.test is None else len(self.test[1]),
         }
 
@@ -89,7 +96,7 @@ def build(config: Config) -> Experiment:
         seed=settings.seed,
         dtype=settings.dtype,
         chunk=settings.chunk,
-        record=settings.record,
+        record=None if settings.record is None else tuple(settings.record),
         batch_size=config.algorithm.batch_size,
         unit=None if config.privacy is None else config.privacy.unit,
         test=test,
@@ -129,41 +136,51 @@ def _topology(section: sections.Topology, experiment_seed: int, sizes: list[int]
 def _records(config: Config) -> tuple[Records, Test]:
     """The records that agents learn from, and those that they do not."""
     section, seed, num_agents = config.problem, config.experiment.seed, _num_agents(config.topology)
-    if isinstance(section, sections.MadeOrLoaded) and section.samples is not None and section.dimension is not None:
-        made = synthetic_regression(
-            num_agents=num_agents, samples=section.samples, dimension=section.dimension, seed=seed
-        )
-        return (list(made.features), list(made.targets)), None
-    features, targets = load(section.data)
-    if section.data in _PUBLIC_BOUNDS:
-        features = scale_features(features, _PUBLIC_BOUNDS[section.data])
-    if isinstance(section.partition, sections.DirichletPartition):
-        alpha = section.partition.alpha
-        records = partition(features, targets, num_agents=num_agents, kind="dirichlet", alpha=alpha, seed=seed)
-    else:
-        records = partition(features, targets, num_agents=num_agents, kind="iid", seed=seed)
+    features, targets = _made(section, num_agents, seed) or _dealt_out(section, num_agents, seed)
+    if not isinstance(section, sections.MeanProblem) and section.feature_noise is not None:
+        features = add_feature_noise(features, std=section.feature_noise, seed=seed)
+    if section.unit_norm:
+        features = [unit_norm(part) for part in features]
+    if not isinstance(section, sections.MeanProblem) and section.intercept:
+        features = [add_intercept(part, keep_norm=section.unit_norm) for part in features]
     fraction = section.test_fraction if isinstance(section, sections.LogisticProblem) else 0.0
-    return _split_off_test(records, fraction, seed)
-
-
-def _split_off_test(records: Records, fraction: float, seed: int) -> tuple[Records, Test]:
-    """Keep this fraction of every agent's records (rounded down, chosen at random) away from learning."""
     if fraction == 0:
-        return records, None
-    generator = np.random.default_rng([seed, 0x7E57])
-    orders = [generator.permutation(len(part)) for part in records[0]]
-    held = [int(fraction * len(order)) for order in orders]
-    if not any(held):
-        raise ConfigError(
-            f"test_fraction = {fraction:g} of so few records leaves no record to test on; use a larger fraction, or 0."
+        return (features, targets), None
+    return split(features, targets, test_fraction=fraction, seed=seed)
+
+
+def _made(section: sections.Problem, num_agents: int, seed: int) -> Records | None:
+    """Synthetic records made for each agent; None when the data are one set to be dealt out."""
+    if isinstance(section, sections.LogisticProblem) or section.samples is None or section.dimension is None:
+        return None
+    samples, dimension = section.samples, section.dimension
+    if section.data == "truncated_gaussian" and isinstance(section, sections.MeanProblem):
+        points = truncated_gaussian(
+            num_agents=num_agents, samples=samples, dimension=dimension, radius=section.radius, seed=seed
         )
-    cut = list(zip(*records, orders, held, strict=True))
-    learn = [x[order[n:]] for x, _, order, n in cut], [y[order[n:]] for _, y, order, n in cut]
-    test = (
-        np.concatenate([x[order[:n]] for x, _, order, n in cut]),
-        np.concatenate([y[order[:n]] for _, y, order, n in cut]),
-    )
-    return learn, test
+        return list(points), [np.zeros(samples)] * num_agents
+    made = synthetic_regression(num_agents=num_agents, samples=samples, dimension=dimension, seed=seed)
+    return list(made.features), list(made.targets)
+
+
+def _dealt_out(section: sections.Problem, num_agents: int, seed: int) -> Records:
+    features, targets = _whole(section, seed)
+    if section.bounds is not None:
+        features = scale_features(features, section.bounds)
+    elif section.data in LOADERS:  # scaling by the data themselves would leak them: these bounds are known beforehand
+        features = scale_features(features, public_bounds(section.data))
+    options = {"kind": "iid"} if section.partition is None else section.partition.model_dump()
+    return partition(features, targets, num_agents=num_agents, seed=seed, **options)
+
+
+def _whole(section: sections.Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """One data set, not yet split: features [N, d] and targets [N]."""
+    if isinstance(section, sections.LogisticProblem) and section.records is not None:
+        return synthetic_clicks(num_records=section.records, seed=seed)
+    if isinstance(section, sections.MeanProblem):
+        points, labels = load_points(section.data, target=section.target)
+        return points, np.zeros(len(points)) if labels is None else labels
+    return load(section.data, target=section.target)
 
 
 def _problem(config: Config, records: Records) -> Problem:
@@ -215,3 +232,11 @@ def _prescribed(config: Config, section: sections.PrescribedNoise, problem: Prob
     factors = np.zeros(max(config.experiment.rounds, len(levels) + 1))
     factors[1 : len(levels) + 1] = section.multiplier * levels
     return independent(Gaussian(std=1.0)).scaled(factors.tolist())
+
+
+def _digest(problem: Problem, test: Test) -> str:
+    """A fingerprint of the records, so that a run is not continued on other data."""
+    digest = hashlib.sha256()
+    for array in (*problem.arrays.values(), *(test or ())):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]

@@ -107,6 +107,11 @@ def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, 
             return
         header = _read_header(folder)
         _check_same_run(folder, header, config)
+        described: Any = header["description"]
+        if described.get("data_digest") != description.get("data_digest"):
+            raise ConfigError(
+                f"{folder} holds a run on other records: the data file has changed. Choose another folder with --out."
+            )
         if header["status"] == "finished":
             _remove_partial_results(folder)
             yield Record(folder=folder, header=header, start=None)

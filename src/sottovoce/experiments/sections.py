@@ -3,10 +3,11 @@
 A key that means nothing for the chosen kind is thereby as unknown as a misspelt one. Names are looked up in `build`, never here.
 """
 
+import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 Count = Annotated[int, Field(ge=1)]
@@ -35,7 +36,7 @@ class ExperimentSection(Section):
     seed: Seed = 0
     dtype: Literal["float32", "float64"] = "float32"
     chunk: Count | None = None  # rounds between two checkpoints; None: chosen by the amount of work
-    record: tuple[str, ...] | None = None  # metrics to keep; None: all that cost little
+    record: list[str] | None = None  # metrics to keep; None: all that cost little
 
 
 class TopologySection(Section):
@@ -126,69 +127,159 @@ Topology = Annotated[
 ]
 
 
-class IidPartition(Section):
+class PartitionSection(Section):
+    """What every way of dealing out records may have on top."""
+
+    min_partition_size: Count = 1
+
+
+class IidPartition(PartitionSection):
     """Records shuffled and dealt out evenly."""
 
     kind: Literal["iid"]
 
 
-class DirichletPartition(Section):
+class DirichletPartition(PartitionSection):
     """Label shares drawn from a Dirichlet law; a small alpha makes agents differ."""
 
     kind: Literal["dirichlet"]
     alpha: Positive
+    self_balancing: bool = False
 
 
-Partition = Annotated[IidPartition | DirichletPartition, Field(discriminator="kind")]
+class LabelPartition(PartitionSection):
+    """Each agent sees a few labels only."""
+
+    kind: Literal["by_label"]
+    labels_per_agent: Count
+
+
+class SizePartition(PartitionSection):
+    """Later agents have more records."""
+
+    kind: Literal["by_size"]
+    growth: Literal["linear", "square", "exponential"]
+
+
+Partition = Annotated[IidPartition | DirichletPartition | LabelPartition | SizePartition, Field(discriminator="kind")]
+
+
+def _range(given: Any) -> Any:
+    """A TOML list [low, high] as a pair."""
+    numbers = isinstance(given, list | tuple) and all(type(number) in (int, float) for number in given)
+    if not numbers or len(given) != 2 or not all(map(math.isfinite, given)) or given[0] > given[1]:
+        raise _wrong(f"write two finite numbers, [low, high]; given {given!r}")
+    return tuple(map(float, given))
+
+
+def _deviations(given: Any) -> Any:
+    """A range of standard deviations."""
+    low, high = _range(given)
+    if low < 0:
+        raise _wrong(f"standard deviations are not negative; given {given!r}")
+    return low, high
+
+
+def _ranges(given: Any) -> Any:
+    """One range for all features, or a list with one for each."""
+    if isinstance(given, list | tuple) and given and all(isinstance(limits, list | tuple) for limits in given):
+        return tuple(_ranges(limits) for limits in given)
+    low, high = _range(given)
+    if low == high:
+        raise _wrong(f"a range needs low < high; given {given!r}")
+    return low, high
+
+
+Deviations = Annotated[tuple[float, float], BeforeValidator(_deviations)]
+Bounds = Annotated[tuple[float, float] | tuple[tuple[float, float], ...], BeforeValidator(_ranges)]
+
+_MADE_FOR = {  # synthetic data -> the problems they suit
+    "synthetic": ("linear_regression", "mean_estimation"),
+    "truncated_gaussian": ("mean_estimation",),
+    "synthetic_clicks": ("logistic_regression",),
+}
+_DEALT_OUT = ("synthetic_clicks",)  # the others are made for each agent
+_SIZES = {"samples": "samples (records of one agent)", "dimension": "dimension", "records": "records (of all agents)"}
 
 
 class ProblemSection(Section):
-    """Where the records come from: a data set to split over the agents."""
+    """Where the records come from, how they are scaled, and how they are split over the agents."""
 
-    data: str
+    sizes: ClassVar[Mapping[str, tuple[str, ...]]]  # synthetic data -> the keys that size them
+
+    data: Annotated[str, AfterValidator(lambda name: "synthetic" if name == "synthetic_regression" else name)]
+    target: str | None = None  # .csv only: the column to predict; None: the last
     partition: Partition | None = None  # None: iid
-
-
-class MadeOrLoaded(ProblemSection):
-    """A problem that also works on synthetic records, made for each agent."""
-
-    samples: Count | None = None  # synthetic only: records of one agent
-    dimension: Count | None = None  # synthetic only
+    bounds: Bounds | None = None  # public range of the features, to be scaled to [-1, 1]
+    unit_norm: bool = False  # every record divided by its own norm
 
     @model_validator(mode="after")
     def _keys_fit_the_data(self) -> Self:
-        if self.data != "synthetic":
-            if self.samples is not None or self.dimension is not None:
-                raise _wrong('samples and dimension apply to data = "synthetic" only; remove them')
-        elif self.samples is None or self.dimension is None:
-            raise _wrong('data = "synthetic" needs samples (records of one agent) and dimension')
-        elif self.partition is not None:
-            raise _wrong("partition does not apply to synthetic data, which are made for each agent; remove it")
+        if self.data in _MADE_FOR and self.data not in self.sizes:
+            raise _wrong(f'data = "{self.data}" is made for {", ".join(_MADE_FOR[self.data])} only')
+        needed = self.sizes.get(self.data, ())
+        given = [key for key in _SIZES if getattr(self, key, None) is not None]
+        if missing := [_SIZES[key] for key in needed if key not in given]:
+            raise _wrong(f'data = "{self.data}" needs {" and ".join(missing)}')
+        if superfluous := [key for key in given if key not in needed]:
+            suited = ", ".join(f'"{name}"' for name, keys in self.sizes.items() if superfluous[0] in keys)
+            verb, them = ("apply", "them") if len(superfluous) > 1 else ("applies", "it")
+            raise _wrong(f"{' and '.join(superfluous)} {verb} to data = {suited} only; remove {them}")
+        if needed and self.partition is not None and self.data not in _DEALT_OUT:
+            raise _wrong(f"partition does not apply to {self.data} data, which are made for each agent; remove it")
+        if needed and self.bounds is not None:
+            raise _wrong(f"bounds do not apply to {self.data} data, which need no scaling; remove them")
+        if self.target is not None and not self.data.lower().endswith(".csv"):
+            raise _wrong(f'target names a column of a .csv file, and data = "{self.data}" is none; remove it')
         return self
 
 
-class LinearProblem(MadeOrLoaded):
+class RegressionProblem(ProblemSection):
+    """A linear model of features."""
+
+    ridge: NonNegative
+    feature_noise: Deviations | None = None  # range of the agents' standard deviations; makes their data differ
+    intercept: bool = False  # one more feature, the same for every record
+
+
+class LinearProblem(RegressionProblem):
     """A linear model with squared errors."""
 
+    sizes = {"synthetic": ("samples", "dimension")}
+
     kind: Literal["linear_regression"]
-    ridge: NonNegative
+    samples: Count | None = None  # synthetic only: records of one agent
+    dimension: Count | None = None  # synthetic only
 
 
-class LogisticProblem(ProblemSection):
+class LogisticProblem(RegressionProblem):
     """A linear classifier."""
 
+    sizes = {"synthetic_clicks": ("records",)}
+
     kind: Literal["logistic_regression"]
-    ridge: NonNegative
+    records: Count | None = None  # synthetic_clicks only: records of all agents
     test_fraction: Fraction = (
         0.0  # of each agent's records, kept away from learning; 0: accuracy is of the training records
     )
 
 
-class MeanProblem(MadeOrLoaded):
+class MeanProblem(ProblemSection):
     """The mean of points in a box."""
+
+    sizes = {"synthetic": ("samples", "dimension"), "truncated_gaussian": ("samples", "dimension")}
 
     kind: Literal["mean_estimation"]
     radius: Positive
+    samples: Count | None = None  # synthetic only: records of one agent
+    dimension: Count | None = None  # synthetic only
+
+    @model_validator(mode="after")
+    def _labels_are_there(self) -> Self:
+        by_label = isinstance(self.partition, DirichletPartition | LabelPartition)
+        if by_label and self.target is None and self.data.lower().endswith(".csv"):
+            raise _wrong("this partition goes by label, so it needs target, the column of labels")
+        return self
 
 
 Problem = Annotated[LinearProblem | LogisticProblem | MeanProblem, Field(discriminator="kind")]

@@ -4,13 +4,24 @@ from collections.abc import Callable
 
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
 from sottovoce.problems.linear_regression import LinearRegression, linear_regression
-from sottovoce.problems.loaders import BREAST_CANCER_BOUNDS, LOADERS, load, scale_features, unit_norm
+from sottovoce.problems.loaders import (
+    LOADERS,
+    add_intercept,
+    load,
+    load_points,
+    public_bounds,
+    scale_features,
+    unit_norm,
+)
 from sottovoce.problems.logistic_regression import LogisticRegression, logistic_regression
 from sottovoce.problems.mean_estimation import MeanEstimation, mean_estimation
-from sottovoce.problems.partition import partition
+from sottovoce.problems.partition import add_feature_noise, label_counts, partition
 from sottovoce.problems.problem import Problem
 from sottovoce.problems.sensitivity import Adjacency, Unit
+from sottovoce.problems.split import Split, split
 from sottovoce.problems.synthetic import SyntheticRegression, synthetic_regression
+from sottovoce.problems.synthetic_clicks import synthetic_clicks
+from sottovoce.problems.synthetic_points import truncated_gaussian
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "linear_regression": linear_regression,
@@ -19,7 +30,6 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
 }
 
 __all__ = [
-    "BREAST_CANCER_BOUNDS",
     "LOADERS",
     "PROBLEMS",
     "Adjacency",
@@ -30,14 +40,23 @@ __all__ = [
     "MeanEstimation",
     "Problem",
     "QuadraticRecords",
+    "Split",
     "SyntheticRegression",
     "Unit",
+    "add_feature_noise",
+    "add_intercept",
+    "label_counts",
     "linear_regression",
     "load",
+    "load_points",
     "logistic_regression",
     "mean_estimation",
     "partition",
+    "public_bounds",
     "scale_features",
+    "split",
+    "synthetic_clicks",
     "synthetic_regression",
+    "truncated_gaussian",
     "unit_norm",
 ]

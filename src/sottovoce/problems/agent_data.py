@@ -46,7 +46,7 @@ def pad_features(features: Any, *, name: str = "features") -> tuple[Floats, Inte
         if part.shape[0] == 0:
             raise ConfigError(
                 f"Agent {k} has no records; every agent needs at least one. Drop the agent or partition with "
-                "min_size=1."
+                "min_partition_size=1."
             )
         if part.shape[1] == 0:
             raise ConfigError(f"{name} of agent {k} has no columns, shape {part.shape}; at least one is needed.")

@@ -2,14 +2,18 @@
 
     iid:        a random permutation, cut into K nearly equal parts
     dirichlet:  for every label c, proportions p_c ~ Dirichlet(alpha, ..., alpha) over the agents
+    by_label:   agent k holds `labels_per_agent` labels; the records of a label are dealt evenly to those who hold it
+    by_size:    a random permutation, cut in proportion to k + 1, (k + 1)^2 or e^k for k = 0..K-1
 
-A small alpha makes the agents differ. Every record goes to exactly one agent.
+Every record goes to exactly one agent. Arguments are named as in flwr-datasets, whose `partition_by` is always the
+target here.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +21,17 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 Records = NDArray[Any]
+Parts = list[NDArray[np.intp]]  # of each agent: the indices of its records
+Kind = Literal["iid", "dirichlet", "by_label", "by_size"]
+Growth = Literal["linear", "square", "exponential"]
+
+_OWN_ARGUMENTS = {
+    "alpha": "dirichlet",
+    "self_balancing": "dirichlet",
+    "labels_per_agent": "by_label",
+    "growth": "by_size",
+}
+_NOISE_STREAM = 0xF0_15E  # keeps feature noise apart from whatever else is drawn from the same seed
 
 
 def partition(
@@ -24,76 +39,228 @@ def partition(
     targets: Any,
     *,
     num_agents: int,
-    kind: Literal["iid", "dirichlet"] = "iid",
+    kind: Kind = "iid",
     alpha: float | None = None,
+    self_balancing: bool = False,
+    labels_per_agent: int | None = None,
+    growth: Growth | None = None,
+    min_partition_size: int = 1,
     seed: int = 0,
-    min_size: int = 1,
 ) -> tuple[list[Records], list[Records]]:
     """Split records over agents.
 
     Args:
         features: [N, d].
-        targets: [N]; labels when kind is "dirichlet".
+        targets: [N]; labels when kind is "dirichlet" or "by_label".
         num_agents: K.
-        kind: "iid" or "dirichlet".
-        alpha: concentration of the Dirichlet law, needed by "dirichlet" and by nothing else.
+        kind: "iid", "dirichlet", "by_label" or "by_size".
+        alpha: "dirichlet" only: concentration; a small one makes the agents differ.
+        self_balancing: "dirichlet" only: an agent that has more than N / K records gets none of the labels that follow.
+        labels_per_agent: "by_label" only: how many different labels each agent holds.
+        growth: "by_size" only: "linear", "square" or "exponential".
+        min_partition_size: every agent gets at least this many records. Where a Dirichlet draw gives fewer, the largest
+            agents give some of theirs (flwr-datasets draws again instead); other kinds refuse.
         seed: of NumPy's generator.
-        min_size: every agent gets at least this many records; where the draw gives fewer, the largest agents give some
-            of theirs.
 
     Returns:
         (K arrays of features, K arrays of targets).
 
     Raises:
-        ConfigError: shapes that disagree, too few records, an unknown kind, or a missing or superfluous alpha.
+        ConfigError: shapes that disagree, a request the records cannot meet, an unknown kind, a missing argument or one
+            of another kind.
     """
     rows, values = np.asarray(features), np.asarray(targets)
-    _check(rows, values, num_agents=num_agents, min_size=min_size)
+    _check(rows, values, num_agents=num_agents, min_partition_size=min_partition_size)
+    given = {
+        "alpha": alpha,
+        "self_balancing": self_balancing or None,
+        "labels_per_agent": labels_per_agent,
+        "growth": growth,
+    }
+    for name, value in given.items():
+        if value is not None and kind in get_args(Kind) and kind != _OWN_ARGUMENTS[name]:
+            raise ConfigError(
+                f"kind={kind!r} takes no {name}; got {name}={value!r}. Omit it or use kind={_OWN_ARGUMENTS[name]!r}."
+            )
     generator = np.random.default_rng(seed)
-    if kind == "iid":
-        if alpha is not None:
-            raise ConfigError(f"kind='iid' takes no alpha; got alpha={alpha!r}. Omit it or use kind='dirichlet'.")
-        parts = np.array_split(generator.permutation(len(rows)), num_agents)
-    elif kind == "dirichlet":
-        parts = _repaired(_dirichlet_parts(values, num_agents, alpha, generator), min_size)
-        parts = [generator.permutation(part) for part in parts]
-    else:
-        raise ConfigError(f"Unknown kind {kind!r} of partition; needed is 'iid' or 'dirichlet'.")
+    match kind:
+        case "iid":
+            parts: Parts = list(np.array_split(generator.permutation(len(rows)), num_agents))
+        case "dirichlet":
+            drawn = _dirichlet_parts(values, num_agents, alpha, self_balancing, generator)
+            parts = [generator.permutation(part) for part in _repaired(drawn, min_partition_size)]
+        case "by_label":
+            parts = _label_parts(values, num_agents, labels_per_agent, generator)
+        case "by_size":
+            cuts = np.cumsum(_growing_sizes(len(rows), num_agents, growth))[:-1]
+            parts = np.split(generator.permutation(len(rows)), cuts)
+        case _:
+            raise ConfigError(f"Unknown kind {kind!r} of partition; needed is {_one_of(Kind)}.")
+    _check_smallest(parts, kind=kind, min_partition_size=min_partition_size)
     return [rows[part] for part in parts], [values[part] for part in parts]
 
 
+def add_feature_noise(
+    features_list: Sequence[Any], *, std: tuple[float, float], seed: int
+) -> list[NDArray[np.float64]]:
+    """Add Gaussian noise to the features, of another standard deviation at every agent: it makes their data differ.
+
+    This models worse or better sensors; it protects nobody (Rizk et al. 2023, experiment B, make data non-iid by
+    agent-dependent Gaussian noise, without its variances).
+
+    Args:
+        features_list: K arrays [n_k, d].
+        std: the range (low, high) from which each agent's standard deviation is drawn uniformly.
+        seed: of NumPy's generator.
+
+    Returns:
+        K arrays [n_k, d].
+
+    Raises:
+        ConfigError: a range that is not 0 <= low <= high.
+    """
+    low, high = std
+    if not (0.0 <= low <= high < math.inf):
+        raise ConfigError(f"std must be a range (low, high) with 0 <= low <= high; got {std!r}.")
+    generator = np.random.default_rng([seed, _NOISE_STREAM])
+    scales = generator.uniform(low, high, size=len(features_list))
+    parts = [np.asarray(part, dtype=np.float64) for part in features_list]
+    return [part + scale * generator.standard_normal(part.shape) for part, scale in zip(parts, scales, strict=True)]
+
+
+def label_counts(targets_list: Sequence[Any]) -> tuple[Records, NDArray[np.int64]]:
+    """Count every label at every agent, e.g. to plot how unlike the agents are.
+
+    Args:
+        targets_list: K arrays [n_k].
+
+    Returns:
+        (the L different labels, sorted; counts [K, L]).
+    """
+    parts = [np.asarray(part) for part in targets_list]
+    labels = np.unique(np.concatenate(parts))
+    counts = [np.bincount(np.searchsorted(labels, part), minlength=len(labels)) for part in parts]
+    return labels, np.array(counts, dtype=np.int64)
+
+
 def _dirichlet_parts(
-    labels: Records, num_agents: int, alpha: float | None, generator: np.random.Generator
-) -> list[NDArray[np.intp]]:
+    labels: Records, num_agents: int, alpha: float | None, self_balancing: bool, generator: np.random.Generator
+) -> Parts:
     if alpha is None or not (math.isfinite(alpha) and alpha > 0.0):
         raise ConfigError(
             f"kind='dirichlet' needs a positive, finite alpha; got {alpha!r}. 0.1 is very uneven, 100 is nearly iid."
         )
-    classes = np.unique(labels)
-    if len(classes) > max(2, len(labels) // 2):
-        raise ConfigError(
-            f"kind='dirichlet' splits by label, but {len(labels)} targets have {len(classes)} different values. Use "
-            "kind='iid' for regression."
-        )
-    chosen: list[list[NDArray[np.intp]]] = [[] for _ in range(num_agents)]
-    for label in classes:
+    chosen: list[Parts] = [[] for _ in range(num_agents)]
+    sizes = np.zeros(num_agents)
+    for label in _classes(labels, kind="dirichlet"):
         members = generator.permutation(np.flatnonzero(labels == label))
         proportions = generator.dirichlet(np.full(num_agents, alpha))
+        if self_balancing:
+            proportions = _for_those_below_average(proportions, sizes, len(labels) / num_agents)
         cuts = np.round(np.cumsum(proportions)[:-1] * len(members)).astype(int)
         for agent, piece in enumerate(np.split(members, cuts)):
             chosen[agent].append(piece)
+            sizes[agent] += len(piece)
     return [np.concatenate(pieces) for pieces in chosen]
 
 
-def _repaired(parts: list[NDArray[np.intp]], min_size: int) -> list[NDArray[np.intp]]:
+def _for_those_below_average(
+    proportions: NDArray[np.float64], sizes: NDArray[np.float64], average: float
+) -> NDArray[np.float64]:
+    """Give nothing to agents above the average; the others share it, evenly if the draw left them all nothing."""
+    open_to_more = sizes <= average
+    kept = np.where(open_to_more, proportions, 0.0)
+    if kept.sum() <= 0.0:
+        kept = open_to_more.astype(np.float64)
+    shares: NDArray[np.float64] = kept / kept.sum()
+    return shares
+
+
+def _repaired(parts: Parts, min_partition_size: int) -> Parts:
     """Move single records from the largest agent to the smallest until everyone has enough, without randomness."""
     repaired = [list(part) for part in parts]
-    while len(smallest := min(repaired, key=len)) < min_size:
+    while len(smallest := min(repaired, key=len)) < min_partition_size:
         smallest.append(max(repaired, key=len).pop())
     return [np.array(part, dtype=np.intp) for part in repaired]
 
 
-def _check(rows: Records, values: Records, *, num_agents: int, min_size: int) -> None:
+def _label_parts(
+    labels: Records, num_agents: int, labels_per_agent: int | None, generator: np.random.Generator
+) -> Parts:
+    classes = _classes(labels, kind="by_label")
+    if labels_per_agent is None or not 1 <= labels_per_agent <= len(classes):
+        raise ConfigError(
+            f"kind='by_label' needs labels_per_agent between 1 and the {len(classes)} label(s) there are; got "
+            f"{labels_per_agent!r}."
+        )
+    if num_agents * labels_per_agent < len(classes):
+        raise ConfigError(
+            f"{num_agents} agents with {labels_per_agent} label(s) each hold at most {num_agents * labels_per_agent} of "
+            f"the {len(classes)} labels, and the other records would be lost. Use more agents or more labels_per_agent."
+        )
+    holders: list[list[int]] = [[] for _ in classes]
+    for agent in range(num_agents):
+        held_by = np.array([len(agents) for agents in holders])
+        # The labels held by fewest, ties at random: no label is forgotten, and none is spread much more than another.
+        for index in np.lexsort((generator.random(len(classes)), held_by))[:labels_per_agent]:
+            holders[index].append(agent)
+    chosen: list[Parts] = [[] for _ in range(num_agents)]
+    for label, agents in zip(classes, holders, strict=True):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        if len(members) < len(agents):
+            raise ConfigError(
+                f"Label {label:g} has {len(members)} record(s), but {len(agents)} agents are to hold it. Use fewer agents "
+                "or fewer labels_per_agent."
+            )
+        for agent, piece in zip(agents, np.array_split(members, len(agents)), strict=True):
+            chosen[agent].append(piece)
+    return [generator.permutation(np.concatenate(pieces)) for pieces in chosen]
+
+
+def _growing_sizes(num_records: int, num_agents: int, growth: Growth | None) -> NDArray[np.int64]:
+    """Return whole sizes that sum to N, each less than 1 from its exact share."""
+    rank = np.arange(1.0, num_agents + 1.0)
+    match growth:
+        case "linear":
+            weights = rank
+        case "square":
+            weights = rank**2
+        case "exponential":
+            weights = np.exp(rank - num_agents)
+        case _:
+            raise ConfigError(f"kind='by_size' needs growth, one of {_one_of(Growth)}; got {growth!r}.")
+    shares = num_records * weights / weights.sum()
+    sizes: NDArray[np.int64] = np.floor(shares).astype(np.int64)
+    left_over = num_records - int(sizes.sum())
+    sizes[np.argsort(sizes - shares, kind="stable")[:left_over]] += 1
+    return sizes
+
+
+def _classes(labels: Records, *, kind: str) -> Records:
+    classes = np.unique(labels)
+    if len(classes) > max(2, len(labels) // 2):
+        raise ConfigError(
+            f"kind={kind!r} splits by label, but {len(labels)} targets have {len(classes)} different values. Use "
+            "kind='iid' or 'by_size' for regression."
+        )
+    return classes
+
+
+def _check_smallest(parts: Parts, *, kind: str, min_partition_size: int) -> None:
+    sizes = [len(part) for part in parts]
+    if min(sizes) < min_partition_size:
+        raise ConfigError(
+            f"kind={kind!r} gives agent {sizes.index(min(sizes))} {min(sizes)} of {sum(sizes)} records, fewer than "
+            f"min_partition_size={min_partition_size}. Use fewer agents, more records, or another partition."
+        )
+
+
+def _one_of(choices: Any) -> str:
+    *names, last = map(repr, get_args(choices))
+    return f"{', '.join(names)} or {last}"
+
+
+def _check(rows: Records, values: Records, *, num_agents: int, min_partition_size: int) -> None:
     if rows.ndim != 2:
         raise ConfigError(f"features must be a matrix [N, d]; got shape {rows.shape}.")
     if values.shape != (len(rows),):
@@ -103,13 +270,14 @@ def _check(rows: Records, values: Records, *, num_agents: int, min_size: int) ->
         )
     if num_agents < 1:
         raise ConfigError(f"num_agents must be at least 1; got {num_agents!r}.")
-    if min_size < 1:
+    if min_partition_size < 1:
         raise ConfigError(
-            f"min_size must be at least 1, since an agent without records has no gradient; got {min_size!r}."
+            "min_partition_size must be at least 1, since an agent without records has no gradient; got "
+            f"{min_partition_size!r}."
         )
-    if num_agents * min_size > len(rows):
+    if num_agents * min_partition_size > len(rows):
         raise ConfigError(
-            f"{num_agents} agents with at least {min_size} record(s) each need {num_agents * min_size} records, but "
-            f"there are {len(rows)}. "
-            f"Use fewer agents or a smaller min_size."
+            f"{num_agents} agents with at least {min_partition_size} record(s) each need "
+            f"{num_agents * min_partition_size} records, but there are {len(rows)}. Use fewer agents or a smaller "
+            "min_partition_size."
         )

@@ -1,7 +1,8 @@
-"""Real data sets, and scalings that look at no other record.
+"""Scalings that look at no other record.
 
     scale_features:  x_j <- 2 (clip(x_j, low_j, high_j) - low_j) / (high_j - low_j) - 1,   bounds given, never fitted
     unit_norm:       x <- x / ||x||_2
+    add_intercept:   x <- [x, 1], or [x, 1] / sqrt(2), which keeps ||x||_2 <= 1
 
 Fitting a scaling to the data (their mean, minimum or maximum) would be a release that no guarantee accounts for. Bounds
 known beforehand and operations on one record alone are free.
@@ -35,44 +36,33 @@ _BREAST_CANCER_RANGES: dict[str, tuple[tuple[float, float], tuple[float, float],
     "fractal dimension": ((0.0, 0.1), (0.0, 0.05), (0.0, 0.3)),
 }
 
-BREAST_CANCER_BOUNDS: Floats = np.array(
-    [ranges[i] for i in range(3) for ranges in _BREAST_CANCER_RANGES.values()]
-)  # [30, 2]
-BREAST_CANCER_BOUNDS.setflags(write=False)
+_PUBLIC_BOUNDS: dict[str, list[tuple[float, float]]] = {
+    "breast_cancer": [ranges[i] for i in range(3) for ranges in _BREAST_CANCER_RANGES.values()],
+    "digits": [(0.0, 16.0)] * 64,  # grey levels, by the format
+    "digits_classes": [(0.0, 16.0)] * 64,
+    # Standardised by the publishers over all patients to columns of norm 1; a round range around what they published.
+    "diabetes": [(-0.2, 0.2)] * 10,
+}
 
 
-def _breast_cancer() -> tuple[Floats, Floats]:
-    try:
-        from sklearn.datasets import load_breast_cancer
-    except ImportError as error:
-        raise ConfigError(
-            "The data set 'breast_cancer' comes with scikit-learn, which is not installed. Install it by: pip install "
-            "'sottovoce[data]'."
-        ) from error
-    features, labels = load_breast_cancer(return_X_y=True)
-    return np.asarray(features, dtype=np.float64), 2.0 * np.asarray(labels, dtype=np.float64) - 1.0
-
-
-LOADERS = {"breast_cancer": _breast_cancer}
-
-
-def load(name: str) -> tuple[Floats, Floats]:
-    """Load a data set by name, unscaled.
-
-    "breast_cancer": 569 records, 30 features (bounds: BREAST_CANCER_BOUNDS), label 1 benign (357), -1 malignant (212).
+def public_bounds(name: str) -> Floats:
+    """Return the bounds of a bundled data set's features that are known without looking at an agent's records.
 
     Args:
         name: a key of LOADERS.
 
     Returns:
-        (features [N, d], labels [N] in {-1, 1}).
+        (low, high) per feature, [d, 2].
 
     Raises:
-        ConfigError: an unknown name, or a missing optional package.
+        ConfigError: for any other name: bounds of your own data must come from you.
     """
-    if name not in LOADERS:
-        raise ConfigError(f"Unknown data set {name!r}; known are {', '.join(map(repr, sorted(LOADERS)))}.")
-    return LOADERS[name]()
+    if name not in _PUBLIC_BOUNDS:
+        raise ConfigError(
+            f"No public bounds are known for {name!r}, only for {', '.join(sorted(_PUBLIC_BOUNDS))}. Give your own "
+            "(low, high) per feature, from knowledge of the field and not from the data."
+        )
+    return np.array(_PUBLIC_BOUNDS[name])
 
 
 def scale_features(features: Any, bounds: Any) -> Floats:
@@ -80,7 +70,7 @@ def scale_features(features: Any, bounds: Any) -> Floats:
 
     Args:
         features: [..., d].
-        bounds: (low, high) per feature, [d, 2]: knowledge from outside the data.
+        bounds: (low, high) of all features, or of each, [d, 2]: knowledge from outside the data.
 
     Returns:
         The scaled features, [..., d].
@@ -89,10 +79,13 @@ def scale_features(features: Any, bounds: Any) -> Floats:
         ConfigError: bounds of another shape, not finite, or with low >= high (the feature is named).
     """
     rows, limits = np.asarray(features, dtype=np.float64), np.asarray(bounds, dtype=np.float64)
+    if limits.shape == (2,) and rows.ndim:
+        limits = np.tile(limits, (rows.shape[-1], 1))
     if rows.ndim < 1 or limits.shape != (rows.shape[-1], 2):
         needed = rows.shape[-1] if rows.ndim else "d"
         raise ConfigError(
-            f"bounds must hold (low, high) for each of {needed} features, shape [{needed}, 2]; got {limits.shape}."
+            f"bounds must be one (low, high), or one for each of {needed} features, shape [{needed}, 2]; got "
+            f"{limits.shape}."
         )
     low, high = limits[:, 0], limits[:, 1]
     wrong = np.flatnonzero(~(np.isfinite(limits).all(axis=1) & (low < high)))
@@ -115,3 +108,19 @@ def unit_norm(features: Any) -> Floats:
     norms = vector_norm(rows, "l2")
     normalised: Floats = rows / np.where(norms > 0.0, norms, 1.0)[..., None]
     return normalised
+
+
+def add_intercept(features: Any, *, keep_norm: bool = False) -> Floats:
+    """Append a constant feature, so that a linear model need not pass through the origin.
+
+    Args:
+        features: [..., d].
+        keep_norm: divide the longer records by sqrt(2): a record of norm 1 keeps norm 1, and none exceeds 1 that did
+            not before.
+
+    Returns:
+        The longer features, [..., d + 1]; the last one is 1, or 1 / sqrt(2).
+    """
+    rows = np.asarray(features, dtype=np.float64)
+    longer = np.concatenate([rows, np.ones((*rows.shape[:-1], 1))], axis=-1)
+    return longer / np.sqrt(2.0) if keep_norm else longer

@@ -1,0 +1,96 @@
+"""Real data: sets that come with scikit-learn, and files in CSV, NPZ and LIBSVM format.
+
+Nothing here scales by what it finds in the data; `scaling` says what may be done without a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ConfigError
+from sottovoce.problems.loaders.bundled import LOADERS
+from sottovoce.problems.loaders.csv_file import pick_target, read_csv
+from sottovoce.problems.loaders.libsvm_file import read_libsvm
+from sottovoce.problems.loaders.npz_file import read_npz
+from sottovoce.problems.loaders.scaling import add_intercept, public_bounds, scale_features, unit_norm
+
+Floats = NDArray[np.float64]
+
+_READERS: dict[str, Callable[[Path], tuple[Floats, Floats]]] = {
+    ".npz": read_npz,
+    ".libsvm": read_libsvm,
+    ".svm": read_libsvm,
+    ".txt": read_libsvm,
+}
+_ENDINGS = (".csv", *_READERS)
+
+
+def load(source: str | Path, *, target: str | None = None) -> tuple[Floats, Floats]:
+    """Load a data set by name, or a file by path; features come unscaled.
+
+    Args:
+        source: a key of LOADERS, or a path that ends in .csv (with a header), .npz (arrays `features` and `targets`),
+            .libsvm, .svm or .txt (LIBSVM).
+        target: for .csv, the name of the column to predict; None is the last one.
+
+    Returns:
+        (features [N, d], targets [N]).
+
+    Raises:
+        ConfigError: an unknown name or ending, a missing optional package, or a file that cannot be used; the message
+            names the file and the row.
+    """
+    path = _path(source, target)
+    if path is None:
+        return LOADERS[str(source)]()
+    if path.suffix.lower() == ".csv":
+        return pick_target(path, *read_csv(path), target=target)
+    return _READERS[path.suffix.lower()](path)
+
+
+def load_points(source: str | Path, *, target: str | None = None) -> tuple[Floats, Floats | None]:
+    """Load points for mean estimation: like `load`, but a .csv without a target gives all its columns.
+
+    Returns:
+        (points [N, d], labels [N]); labels are None when a .csv has no target.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    path = _path(source, target)
+    if path is not None and path.suffix.lower() == ".csv" and target is None:
+        return read_csv(path)[1], None
+    return load(source, target=target)
+
+
+def _path(source: str | Path, target: str | None) -> Path | None:
+    """Return where the file is; None when the source is the name of a data set."""
+    path, named = Path(source).expanduser(), str(source) in LOADERS
+    if not named and path.suffix.lower() not in _ENDINGS:
+        if path.suffix or len(path.parts) > 1:
+            raise ConfigError(
+                f"{source}: files that end in {path.suffix or 'nothing'!r} cannot be read; known endings are "
+                f"{', '.join(_ENDINGS)}."
+            )
+        raise ConfigError(
+            f"Unknown data set {str(source)!r}; known are {', '.join(map(repr, sorted(LOADERS)))}, or give the path of "
+            f"a file that ends in {', '.join(_ENDINGS)}."
+        )
+    if target is not None and (named or path.suffix.lower() != ".csv"):
+        raise ConfigError(f"{source}: target={target!r} names a column, which only a .csv file has; omit it.")
+    return None if named else path
+
+
+__all__ = [
+    "LOADERS",
+    "add_intercept",
+    "load",
+    "load_points",
+    "public_bounds",
+    "scale_features",
+    "unit_norm",
+]

@@ -1,0 +1,131 @@
+"""Comma-separated files: a header that names the columns, then one record of numbers per row.
+
+Rows are counted as an editor counts lines: the header is row 1. Blank lines are skipped. Files are converted in blocks;
+a block that does not convert is gone through cell by cell, only to say where it is wrong.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ConfigError
+from sottovoce.problems.loaders.text import quoted, read_text, to_float
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 4096  # rows held as text at a time
+
+
+def read_csv(path: Path) -> tuple[list[str], Floats]:
+    """Read a table of numbers.
+
+    Returns:
+        (the names of the columns, the table [N, columns]).
+
+    Raises:
+        ConfigError: an unreadable or empty file, a missing header, rows of different lengths, or a cell that is not a
+            finite number; names the file, the row and the column.
+    """
+    stream = io.StringIO(read_text(path), newline="")
+    reader = csv.reader(stream, strict=True)
+    try:
+        names = _header(path, reader)
+        blocks = [_converted(path, names, *block) for block in _blocks(reader)]
+    except csv.Error as error:
+        raise ConfigError(f"{path}, row {reader.line_num}: not valid CSV ({error}); correct that row.") from error
+    if not blocks:
+        raise ConfigError(f"{path}, row {reader.line_num}: no record follows the header; add at least one.")
+    return names, np.concatenate(blocks)
+
+
+def pick_target(path: Path, names: list[str], table: Floats, *, target: str | None) -> tuple[Floats, Floats]:
+    """Split a table into features [N, columns - 1] and the target column [N]; None is the last column."""
+    if target is not None and target not in names:
+        near = difflib.get_close_matches(target, names, n=1)
+        shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        raise ConfigError(
+            f"{path}, row 1: no column is named {target!r}; "
+            + (f"did you mean {near[0]!r}?" if near else f"columns are {shown}.")
+        )
+    if len(names) < 2:
+        raise ConfigError(
+            f"{path}, row 1: {names[0]!r} is the only column; at least one feature and one target are needed, separated "
+            "by commas."
+        )
+    column = len(names) - 1 if target is None else names.index(target)
+    return np.delete(table, column, axis=1), np.ascontiguousarray(table[:, column])
+
+
+def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
+    names = [name.strip() for name in next((row for row in reader if row), [])]
+    if not names:
+        raise ConfigError(f"{path}, row 1: the file is empty; a header and at least one record are needed.")
+    if all(to_float(name) is not None for name in names):
+        raise ConfigError(
+            f"{path}, row 1: the header is missing, all cells are numbers; write the names of the columns in a first row."
+        )
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise ConfigError(f"{path}, row 1: {quoted(names[0])} is one column; separate columns by commas.")
+    for number, name in enumerate(names, start=1):
+        if not name:
+            raise ConfigError(f"{path}, row 1: column {number} has no name; name it, or remove it if it is an index.")
+        if name in names[: number - 1]:
+            raise ConfigError(f"{path}, row 1: two columns are named {quoted(name)}; rename or remove one.")
+    return names
+
+
+def _blocks(reader: Iterator[list[str]]) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """Yield the numbers and the cells of a few thousand rows at a time."""
+    numbers: list[int] = []
+    rows: list[list[str]] = []
+    for row in reader:
+        if not row:
+            continue
+        numbers.append(reader.line_num)  # type: ignore[attr-defined]
+        rows.append(row)
+        if len(rows) == _BLOCK:
+            yield numbers, rows
+            numbers, rows = [], []
+    if rows:
+        yield numbers, rows
+
+
+def _converted(path: Path, names: list[str], numbers: list[int], rows: list[list[str]]) -> Floats:
+    """Convert a block; what `float` takes but is no plain number (1_000, nan) is left to the search for the error."""
+    if set(map(len, rows)) == {len(names)}:
+        text = "".join(chain.from_iterable(rows))
+        try:
+            table = np.fromiter(map(float, chain.from_iterable(rows)), np.float64).reshape(len(rows), len(names))
+        except ValueError:
+            table = np.full((1, 1), math.nan)
+        if np.isfinite(table).all() and "_" not in text and text.isascii():
+            return table
+    raise _first_error(path, names, numbers, rows)
+
+
+def _first_error(path: Path, names: list[str], numbers: list[int], rows: list[list[str]]) -> ConfigError:
+    for number, row in zip(numbers, rows, strict=True):
+        if len(row) != len(names):
+            return ConfigError(
+                f"{path}, row {number}: {len(row)} cell(s), but the header has {len(names)}; correct or remove the row."
+            )
+        for name, cell in zip(names, row, strict=True):
+            value = to_float(cell)
+            if value is None:
+                found = f"holds {quoted(cell)}, which is not a number" if cell.strip() else "is empty"
+                advice = "code text as numbers" if cell.strip() else "fill it in"
+                return ConfigError(f"{path}, row {number}: column {quoted(name)} {found}; {advice}, or remove the row.")
+            if not math.isfinite(value):
+                return ConfigError(
+                    f"{path}, row {number}: column {quoted(name)} is {cell.strip()}; impute it or remove the row."
+                )
+    raise AssertionError("a block that does not convert has a wrong cell")
