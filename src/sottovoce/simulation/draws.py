@@ -38,11 +38,17 @@ def law_scale(law: Law) -> float:
     return law.scale if isinstance(law, L2Laplace) else law.std
 
 
-class Terms(NamedTuple):
-    """The noise of one scheme in one exchange, at scale one, each [K, d, R] or None."""
+class Share(NamedTuple):
+    """How one scheme uses what was drawn for it, at scale one."""
 
-    before: Array | None  # added to the messages
-    after: Array | None  # added to what was combined
+    drawn: Array  # [K, d, R]; schemes with the same sources hold the same array
+    before: bool  # whether it is added to the messages
+    after: Array | None  # coefficient [K] or [K, R] with which it is added to what was combined; None for not at all
+
+
+def same_draw(plan: Perturbation) -> tuple[str, type] | None:
+    """What identifies a draw that other schemes can share: one source per agent, of the same law."""
+    return ("one per agent", type(plan.noise.law)) if plan.kind in ("broadcast", "aggregated") else None
 
 
 def draw(
@@ -81,17 +87,17 @@ def draw(
     return assemble(plan.groups, parts)
 
 
-def place(
+def share(
     plan: Perturbation, arrays: dict[str, Any], weights: Weights | None, round_: Array, drawn: Array | None
-) -> Terms:
-    """Where what was drawn enters: before combining, after it, or both."""
+) -> Share | None:
+    """Where what was drawn enters: before combining, after it, or both; None when nothing was drawn."""
     if drawn is None:
-        return Terms(None, None)
+        return None
     if plan.kind == "broadcast":
-        return Terms(drawn, expand(_after_of_round(plan, arrays, weights, round_), 3) * drawn)
+        return Share(drawn, True, _after_of_round(plan, arrays, weights, round_))
     if plan.kind == "aggregated":
-        return Terms(None, expand(_std_of_round(plan, arrays, weights, round_), 3) * drawn)
-    return Terms(None, drawn)
+        return Share(drawn, False, _std_of_round(plan, arrays, weights, round_))
+    return Share(drawn, False, jnp.ones(drawn.shape[0], drawn.dtype))
 
 
 def _spread_traced(plan: Perturbation, weights: Weights) -> NoiseMap:

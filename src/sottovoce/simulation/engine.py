@@ -235,8 +235,8 @@ def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int,
             for leaf in jax.tree.leaves(leaves):
                 # The largest entry names the agent; anything not finite counts as larger than every number.
                 size = np.nan_to_num(np.abs(np.asarray(leaf, dtype=float)), nan=np.inf, posinf=np.inf)
-                agent, _, scheme, repeat = np.unravel_index(int(size.argmax()), size.shape)
-                worst = max(worst, (float(size.max()), a, int(agent), int(scheme), int(group[repeat])))
+                k, _, s, r = np.unravel_index(int(size.argmax()), size.shape)
+                worst = max(worst, (float(size.max()), a, int(k), int(s), int(group[r])))
     _, a, agent, scheme, repeat = worst
     algorithm = plan.algorithms[a]
     return Diverged(

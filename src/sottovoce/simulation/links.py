@@ -17,7 +17,8 @@ from sottovoce.topologies.topology import MATRIX_LIMIT
 
 Array = Any
 SAMPLED_ROUNDS = 16  # rounds of a random schedule on which a scheme's promises are checked
-DENSE_FILL = 0.5  # on graphs with more than this share of all links, one dense product beats neighbour lists
+DENSE_AGENTS = 50  # up to this many agents one small dense product beats neighbour lists,
+DENSE_FILL = 0.5  # and so it does on graphs with more than this share of all links
 
 
 class Weights(NamedTuple):
@@ -43,9 +44,8 @@ class LinkPlan(NamedTuple):
 def plan_links(topology: Topology) -> LinkPlan:
     """Choose how to combine over a topology."""
     num_agents, links = topology.num_agents, topology.links
-    dense = (
-        isinstance(topology.schedule, Static) and num_agents <= MATRIX_LIMIT and len(links) > DENSE_FILL * num_agents**2
-    )
+    full = num_agents <= MATRIX_LIMIT and len(links) > DENSE_FILL * num_agents**2
+    dense = isinstance(topology.schedule, Static) and (num_agents <= DENSE_AGENTS or full)
     groups = () if dense else group_by_width(links[:, 1], links[:, 0], num_agents)
     return LinkPlan(topology, groups, dense)
 
@@ -115,7 +115,8 @@ def combine(plan: LinkPlan, arrays: dict[str, Any], weights: Weights | None, mes
     """sum_l a_lk messages[l] for every receiver k, own copy included; messages [K, d, ..., R]."""
     if plan.dense:
         flat = messages.reshape(messages.shape[0], -1)
-        return (arrays["matrix"].T @ flat).reshape(messages.shape)
+        # Full precision: accelerators would otherwise shorten float32 products to about ten bits.
+        return jnp.matmul(arrays["matrix"].T, flat, precision="highest").reshape(messages.shape)
     if weights is None:
         held, own = arrays["groups"], arrays["own"]
     else:

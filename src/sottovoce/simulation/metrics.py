@@ -50,15 +50,14 @@ def _has_optimum(problem: Any) -> bool:
 def measure(names: tuple[str, ...], problem: Any, arrays: dict[str, Any], models: Array) -> Array:
     """The metrics of models [K, d, S, R]: [len(names), S, R]."""
     values: dict[str, Array] = {}
-    q = arrays["perron"][:, None, None, None]
-    centroid = (q * models).sum(axis=0)  # [d, S, R]
+    centroid = _weighted_sum(arrays["perron"], models)  # [d, S, R]
     if "msd_centroid" in names:
         values["msd_centroid"] = ((centroid - arrays["optimum"][:, None, None]) ** 2).sum(axis=0)
     if "msd_average" in names:
         deviations = (models - arrays["optimum"][None, :, None, None]) ** 2
-        values["msd_average"] = deviations.sum(axis=(0, 1)) / models.shape[0]
+        values["msd_average"] = _mean_over_agents(deviations)
     if "disagreement" in names:
-        values["disagreement"] = ((models - centroid) ** 2).sum(axis=(0, 1)) / models.shape[0]
+        values["disagreement"] = _mean_over_agents((models - centroid) ** 2)
     if "loss" in names:
         values["loss"] = _over_lanes(lambda w: problem.risk(w, arrays["data"]), centroid)
 
@@ -76,3 +75,14 @@ def measure(names: tuple[str, ...], problem: Any, arrays: dict[str, Any], models
 def _over_lanes(function: Any, models: Array) -> Array:
     """function(model) for models [d, S, R]: [S, R]."""
     return jax.vmap(jax.vmap(function, in_axes=-1, out_axes=-1), in_axes=-1, out_axes=-1)(models)
+
+
+def _weighted_sum(weights: Array, values: Array) -> Array:
+    """sum_k weights[k] values[k] as one product, which XLA runs faster than a reduction over the outer axis."""
+    return jnp.matmul(weights, values.reshape(values.shape[0], -1), precision="highest").reshape(values.shape[1:])
+
+
+def _mean_over_agents(squares: Array) -> Array:
+    """Sum over parameters, mean over agents, of [K, d, S, R]: [S, R]."""
+    flat = squares.reshape(squares.shape[0] * squares.shape[1], *squares.shape[2:])
+    return _weighted_sum(jnp.full(flat.shape[0], 1 / squares.shape[0], flat.dtype), flat)

@@ -21,13 +21,14 @@ from sottovoce.noise import Noise
 from sottovoce.simulation import random
 from sottovoce.simulation.batches import draw_batch
 from sottovoce.simulation.cache import enable_compilation_cache
-from sottovoce.simulation.draws import Terms, draw, law_scale, place
+from sottovoce.simulation.draws import Share, draw, law_scale, same_draw, share
 from sottovoce.simulation.links import LinkPlan, combine, link_arrays, plan_links, weights_of_round
 from sottovoce.simulation.metrics import measure
 from sottovoce.simulation.perturbation import Perturbation, plan_noise
 from sottovoce.topologies import Topology
 
 Array = Any
+SHORT_ROW = 32
 
 
 class Plan(NamedTuple):
@@ -200,10 +201,25 @@ def materialise(really: Array, compute: Callable[[], Any]) -> Any:
     """Compute into memory before anyone reads it.
 
     Without this XLA repeats the computation at each of its readers: noise and messages would be recomputed for every neighbour that
-    gathers them. A branch on a value unknown at compile time is a boundary that fusion does not cross.
+    gathers them. A branch on a value unknown at compile time is a boundary that fusion does not cross. Arrays with short rows are
+    computed flat, since the compiler vectorises along the last axes.
     """
     shapes = jax.eval_shape(compute)
-    return jax.lax.cond(really, compute, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
+
+    def flatten(value: Array, shape: Any) -> Array:
+        return value.reshape(-1) if _short_rows(shape) else value
+
+    def computed() -> Any:
+        return jax.tree.map(flatten, compute(), shapes)
+
+    def nothing() -> Any:
+        return jax.tree.map(lambda s: flatten(jnp.zeros(s.shape, s.dtype), s), shapes)
+
+    return jax.tree.map(lambda value, s: value.reshape(s.shape), jax.lax.cond(really, computed, nothing), shapes)
+
+
+def _short_rows(shape: Any) -> bool:
+    return len(shape.shape) > 1 and int(np.prod(shape.shape[1:])) <= SHORT_ROW < shape.shape[0]
 
 
 def _round(plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array) -> Any:
@@ -225,54 +241,83 @@ def _round(plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really:
         factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
         for e, exchange in enumerate(algorithm.exchanges):
             use, links = plan.exchange_noise[index][e], plan.exchange_links[index][e]
-            terms = noise[use]
+            shares = noise[use]
 
             def send(
-                state: Any = state, message: Any = exchange.message, terms: Any = terms, factor: Array = factor
+                state: Any = state, message: Any = exchange.message, shares: Any = shares, factor: Array = factor
             ) -> Array:
-                sent = _per_agent(plan, message, arrays, records, t, state)
-                return _add(sent, [term.before for term in terms], factor)
+                return _add_before(_per_agent(plan, message, arrays, records, t, state), shares, factor)
 
             received = combine(plan.links[links], arrays["links"][links], weights[links], materialise(really, send))
-            received = _add(received, [term.after for term in terms], factor)
+            received = _add_after(received, shares, factor)
             state = _per_agent(plan, exchange.update, arrays, records, t, state, received)
         new_states.append(state)
     return tuple(new_states)
 
 
-def _draw_noise(plan: Plan, arrays: Any, weights: list[Any], t: Array, keys: Any, really: Array) -> list[list[Terms]]:
-    """The noise of every use and scheme, at scale one."""
+def _draw_noise(
+    plan: Plan, arrays: Any, weights: list[Any], t: Array, keys: Any, really: Array
+) -> list[list[Share | None]]:
+    """The noise of every use and scheme, at scale one. Schemes with the same sources share one draw."""
     exchanges = sorted({exchange for _, exchange in plan.noise_links})
     words = dict(
         zip(exchanges, materialise(really, lambda: [random.round_keys(keys, t, e) for e in exchanges]), strict=True)
     )
+    first: dict[Any, tuple[int, int]] = {}  # what is drawn -> the first (use, scheme) that needs it
+    for use, (_, exchange) in enumerate(plan.noise_links):
+        for s, p in enumerate(plan.noise_plans[use]):
+            if p.kind != "nothing":
+                first.setdefault((exchange, same_draw(p) or (use, s)), (use, s))
 
-    def all_draws() -> list[list[Array | None]]:
+    def all_draws() -> list[Array]:
         return [
-            [
-                draw(p, arrays["noise"][use][s], weights[links], t, words[exchange], plan.shape, plan.dtype)
-                for s, p in enumerate(plan.noise_plans[use])
-            ]
-            for use, (links, exchange) in enumerate(plan.noise_links)
-        ]
+            draw(
+                plan.noise_plans[use][s], arrays["noise"][use][s], weights[plan.noise_links[use][0]], t, words[exchange],
+                plan.shape, plan.dtype,
+            )
+            for (exchange, _), (use, s) in first.items()
+        ]  # fmt: skip
 
-    drawn = materialise(really, all_draws)
+    drawn = dict(zip(first, materialise(really, all_draws), strict=True))
     return [
         [
-            place(p, arrays["noise"][use][s], weights[links], t, drawn[use][s])
+            share(p, arrays["noise"][use][s], weights[links], t, drawn.get((exchange, same_draw(p) or (use, s))))
             for s, p in enumerate(plan.noise_plans[use])
         ]
-        for use, (links, _) in enumerate(plan.noise_links)
+        for use, (links, exchange) in enumerate(plan.noise_links)
     ]
 
 
-def _add(values: Array, terms: list[Array | None], factor: Array) -> Array:
-    """Add each scheme's term [K, d, R], scaled, to its lane of [K, d, S, R]."""
-    if len(terms) == 1 and terms[0] is not None:
-        return values + (factor[0] * terms[0])[:, :, None, :]
+def _add_before(values: Array, shares: list[Share | None], factor: Array) -> Array:
+    """Add to each lane of the messages [K, d, S, R] its scheme's noise."""
+    return _add(
+        values, [None if s is None or not s.before else (s.drawn, jnp.ones(1, values.dtype)) for s in shares], factor
+    )
+
+
+def _add_after(values: Array, shares: list[Share | None], factor: Array) -> Array:
+    """Add to each lane of what was combined [K, d, S, R] its scheme's noise."""
+    return _add(values, [None if s is None or s.after is None else (s.drawn, s.after) for s in shares], factor)
+
+
+def _add(values: Array, terms: list[tuple[Array, Array] | None], factor: Array) -> Array:
+    """Add coefficient [K] or [K, R] times drawn [K, d, R], scaled by factor [S], to the lanes of [K, d, S, R]."""
+    groups: dict[int, list[int]] = {}
     for s, term in enumerate(terms):
         if term is not None:
-            values = values.at[:, :, s, :].add(factor[s] * term)
+            groups.setdefault(id(term[0]), []).append(s)
+    for members in groups.values():
+        drawn = terms[members[0]][0]  # type: ignore[index]
+        coefficients = {s: factor[s] * jnp.atleast_2d(terms[s][1].T).T for s in members}  # type: ignore[index]  # [K or 1, R or 1]
+        if len(members) == 1 and len(terms) > 1:
+            s = members[0]
+            values = values.at[:, :, s, :].add(coefficients[s][:, None, :] * drawn)
+            continue
+        silent = jnp.zeros((1, 1), values.dtype)
+        lanes = [coefficients.get(s, silent) for s in range(len(terms))]
+        shape = jnp.broadcast_shapes(*(lane.shape for lane in lanes))
+        stacked = jnp.stack([jnp.broadcast_to(lane, shape) for lane in lanes], axis=1)  # [K or 1, S, R or 1]
+        values = values + stacked[:, None] * drawn[:, :, None, :]
     return values
 
 
