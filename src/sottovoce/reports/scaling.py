@@ -1,0 +1,112 @@
+"""An error against a swept quantity, with error bars and reference slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from sottovoce.errors import ConfigError
+from sottovoce.reports import style
+from sottovoce.reports.caption import put_caption
+
+Points = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # x, y, y_error, each [n]
+
+
+def scaling(
+    series: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike | None]],
+    *,
+    x_label: str,
+    y_label: str,
+    log_x: bool = True,
+    log_y: bool = True,
+    reference_slopes: Sequence[float] | None = None,
+    caption: str | None = None,
+    title: str | None = None,
+) -> Figure:
+    """One line with error bars per series.
+
+    A reference slope s is the line y = c x^s on logarithmic axes, with c such that it runs below the first series.
+
+    Args:
+        series: label -> (x, y, y_error), one entry per point; y_error is the half-length of the bar, or None.
+        x_label: the swept quantity, with its unit.
+        y_label: what was measured, with its unit.
+        log_x: logarithmic x axis.
+        log_y: logarithmic y axis.
+        reference_slopes: exponents s to compare with.
+        caption: what was run, under the picture.
+        title: above the picture.
+
+    Raises:
+        ConfigError: no series, arrays of different lengths, values that are not finite (or not positive on a logarithmic
+            axis), or reference slopes without two logarithmic axes.
+    """
+    if not series:
+        raise ConfigError("series is empty; there is nothing to draw. Give at least one (x, y, y_error).")
+    if reference_slopes and not (log_x and log_y):
+        raise ConfigError("reference slopes are powers of x and need log_x and log_y both true.")
+    points = {label: _checked(label, given, log_x, log_y) for label, given in series.items()}
+    looks = style.line_looks(list(series))
+    with style.applied():
+        figure, picture = style.new_figure(6.8, 4.5)
+        axes = picture.subplots()
+        if log_x:
+            axes.set_xscale("log")
+        if log_y:
+            axes.set_yscale("log", nonpositive="clip")
+        for label, (x, y, error) in points.items():
+            axes.errorbar(
+                x, y, yerr=error, label=label, linewidth=1.6, markersize=5.5, capsize=3, elinewidth=1.0,
+                **looks[label]._asdict(),
+            )  # fmt: skip
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        if title is not None:
+            axes.set_title(title)
+        if reference_slopes:
+            _draw_slopes(axes, next(iter(points.values())), reference_slopes)
+        picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(series), 3))
+        put_caption(figure, caption)
+    return figure
+
+
+def _checked(
+    label: str, given: tuple[ArrayLike, ArrayLike, ArrayLike | None], log_x: bool, log_y: bool
+) -> Points:  # fmt: skip
+    x, y = np.asarray(given[0], dtype=float), np.asarray(given[1], dtype=float)
+    error = None if given[2] is None else np.asarray(given[2], dtype=float)
+    arrays = {"x": x, "y": y} | ({} if error is None else {"y_error": error})
+    if x.ndim != 1 or x.size == 0 or any(array.shape != x.shape for array in arrays.values()):
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ConfigError(f"series {label!r} has shapes {shapes}; give vectors of one length, not empty.")
+    for name, array in arrays.items():
+        positive = (name == "x" and log_x) or (name == "y" and log_y)
+        bad = ~np.isfinite(array) | (array <= 0 if positive else array < 0 if name == "y_error" else False)
+        if bad.any():
+            need = "above 0 on a logarithmic axis" if positive else "not negative" if name == "y_error" else "finite"
+            raise ConfigError(
+                f"{name} of series {label!r} has the value {array[bad][0]}; it must be finite and {need}."
+            )
+    order = np.argsort(x, kind="stable")
+    return x[order], y[order], None if error is None else error[order]
+
+
+def _draw_slopes(axes: Axes, points: Points, slopes: Sequence[float]) -> None:
+    x, y, _ = points
+    ends = np.array([x[0], x[-1]])
+    for slope in slopes:
+        if not np.isfinite(slope):
+            raise ConfigError(f"reference slope {slope} must be a finite number.")
+        constant = 0.6 * np.min(y / x**slope)
+        line = constant * ends**slope
+        axes.plot(
+            ends, line, color="#6A6A6A", linewidth=1.0, linestyle=(0, (1, 2)), label=f"_slope {slope:g}", zorder=1
+        )
+        axes.annotate(
+            f"slope {slope:g}".replace("-", "−"), (ends[1], line[1]), xytext=(5, 0), textcoords="offset points",
+            va="center", fontsize=9, color="#4A4A4A", annotation_clip=False,
+        )  # fmt: skip

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from sottovoce.errors import ConfigError
+from sottovoce.reports import scaling
+
+X = np.array([10.0, 100.0, 1000.0])
+LABELS = {"x_label": "agents", "y_label": "deviation"}
+
+
+def test_points_and_error_bars_are_the_given_values():
+    figure = scaling({"a": (X[::-1], 1 / X[::-1], 0.1 / X[::-1])}, **LABELS)
+    (container,) = figure.axes[0].containers
+    line, _, (bars,) = container
+    np.testing.assert_allclose(line.get_xdata(), X)
+    np.testing.assert_allclose(line.get_ydata(), 1 / X)
+    np.testing.assert_allclose(np.array(bars.get_segments())[:, :, 1], np.stack([0.9 / X, 1.1 / X], axis=1))
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("agents", "deviation")
+
+
+def test_reference_lines_have_their_slope_and_say_it():
+    axes = scaling({"a": (X, X**-1.3, None)}, reference_slopes=[-1, -2], **LABELS).axes[0]
+    for slope, text in ((-1, "slope −1"), (-2, "slope −2")):
+        (line,) = [line for line in axes.get_lines() if line.get_label() == f"_slope {slope}"]
+        x, y = np.log(line.get_xdata()), np.log(line.get_ydata())
+        assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(slope)
+        assert text in [note.get_text() for note in axes.texts]
+
+
+def test_every_series_is_in_the_legend():
+    figure = scaling({name: (X, X, None) for name in "abcd"}, log_x=False, log_y=False, **LABELS)
+    (legend,) = figure.subfigs[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == list("abcd")
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        (([1.0, 2.0], [1.0], None), "one length"),
+        (([], [], None), "not empty"),
+        (([1.0], [np.nan], None), "value nan"),
+        (([0.0], [1.0], None), "logarithmic"),
+        (([1.0], [-1.0], None), "logarithmic"),
+        (([1.0], [1.0], [-1.0]), "not negative"),
+    ],
+)
+def test_bad_points_are_refused(point, message):
+    with pytest.raises(ConfigError, match=message):
+        scaling({"a": point}, **LABELS)
+
+
+def test_empty_series_and_slopes_on_linear_axes_are_refused():
+    with pytest.raises(ConfigError, match="empty"):
+        scaling({}, **LABELS)
+    with pytest.raises(ConfigError, match="log_x and log_y"):
+        scaling({"a": (X, X, None)}, log_y=False, reference_slopes=[1], **LABELS)
