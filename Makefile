@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	$(BIN)/sottovoce run examples/hospitals.toml
+	$(BIN)/sottovoce demo
 
 test: setup
 	$(one_thread) $(BIN)/python -m pytest -n 2 -m "not slow"

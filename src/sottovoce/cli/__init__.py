@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from sottovoce.cli.demo import demo
 from sottovoce.cli.doctor import doctor
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
 from sottovoce.cli.output import show
+from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.run import run
 from sottovoce.errors import BudgetExhausted, SottovoceError
 
@@ -55,8 +57,10 @@ def main_options(
         raise typer.Exit(2)
 
 
+app.command("demo")(demo)
 app.command("new")(new)
 app.command("run")(run)
+app.command("reproduce")(reproduce)
 app.command("list")(list_choices)
 app.command("doctor")(doctor)
 

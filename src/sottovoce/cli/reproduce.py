@@ -1,0 +1,85 @@
+"""`sottovoce reproduce`: run a document's experiment and judge its claims."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from sottovoce.cli.output import JsonOption, show
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="`list`, `all`, the name of a reproduction, or its folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of results.")] = Path("runs/reproductions"),
+    accept: Annotated[
+        float | None, typer.Option(help="Store what is found as expected.json, with this relative tolerance.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a reproduction: figures, numbers beside exact theory, and a verdict on every claim of the document."""
+    from sottovoce.experiments.reproduction import list_reproductions
+
+    known = list_reproductions()
+    if name == "list":
+        table = Table("name", "what", box=None)
+        for key, title in known.items():
+            table.add_row(key, title)
+        show({"reproductions": known}, as_json=as_json, text=table)
+        return
+    found = [_one(each, out / Path(each).name, as_json, accept) for each in (known if name == "all" else [name])]
+    show({"reproductions": [value for value, _ in found]}, as_json=as_json, text=Group(*(text for _, text in found)))
+
+
+def _one(name: str, folder: Path, as_json: bool, accept: float | None) -> tuple[dict[str, Any], RenderableType]:
+    from sottovoce.experiments import reproduction as experiments
+    from sottovoce.reports.reproduction import outcome_figures
+
+    started = time.perf_counter()
+    chosen = experiments.read_reproduction(name)
+    tell = Console(stderr=True)
+    outcome = experiments.reproduce(
+        chosen, progress=lambda text: None if as_json else tell.print(f"{chosen.name}: {text}")
+    )
+    figures = outcome_figures(outcome, folder)
+    result = experiments.expected_of(outcome, 0.0)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "result.json").write_text(json.dumps(result, indent=2), encoding="utf-8")
+    if accept is not None:
+        stored = json.dumps(experiments.expected_of(outcome, accept), indent=1)
+        (chosen.folder / "expected.json").write_text(stored + "\n", encoding="utf-8")
+    expected = experiments.read_expected(chosen)
+    departures = None if expected is None else experiments.differences(outcome, expected)
+    value = {
+        "name": chosen.name,
+        "verdicts": {
+            v.claim.id: {
+                "text": v.claim.text,
+                "verdict": v.verdict,
+                "where": list(v.where),
+                "numbers": v.numbers,
+                "exact": v.exact,
+            }
+            for v in outcome.verdicts
+        },
+        "differences_from_expected": departures,
+        "figures": [str(path) for path in figures],
+        "seconds": time.perf_counter() - started,
+    }
+    table = Table("claim of the document", "verdict", "found", "exact theory", title=chosen.about.title)
+    for v in outcome.verdicts:
+        verdict = v.verdict if v.verdict != "holds when" else f"holds when {', '.join(v.where)}"
+        table.add_row(v.claim.text, verdict, _numbers(v.numbers), _numbers(v.exact))
+    agreement = "no expected numbers stored"
+    if departures is not None:
+        agreement = (
+            "agrees with expected.json" if not departures else "DEPARTS from expected.json:\n" + "\n".join(departures)
+        )
+    return value, Group(table, f"{agreement}; figures and result.json in {folder}; {value['seconds']:.0f} s")
+
+
+def _numbers(numbers: dict[str, float]) -> str:
+    return "\n".join(f"{place}: {number:.3g}" for place, number in numbers.items())

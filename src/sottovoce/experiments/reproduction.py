@@ -1,0 +1,232 @@
+"""Reproductions: a document's experiment as a configuration, the claims it makes, and a verdict on each.
+
+A reproduction is a folder with `config.toml` (an ordinary configuration plus `[[study]]` and `[[claim]]` tables), `expected.json`
+(the numbers and verdicts we found, with tolerances) and a README. Each claim is checked at every value of its study's `across`:
+
+    ratio    value of one series over another, at_most or at_least a number
+    slope    slope of a series in log-log against the across values, between two numbers
+    falls    a series falls along the across values: last over first at_most a number
+
+"holds" when it holds everywhere, "does not hold" when nowhere, otherwise "holds when" with the places.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from sottovoce.errors import ConfigError
+from sottovoce.experiments.sections import Section
+from sottovoce.experiments.study import Cell, StudyResult, StudySection, run_study
+
+Cells = Mapping[str, Mapping[str, Cell]]  # [series][across]
+
+
+class RatioCheck(Section):
+    """One series against another."""
+
+    kind: Literal["ratio"]
+    of: str
+    to: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+
+class SlopeCheck(Section):
+    """Slope of a series in log-log."""
+
+    kind: Literal["slope"]
+    of: str
+    between: list[float] = Field(min_length=2, max_length=2)
+
+
+class FallsCheck(Section):
+    """Last value over first value."""
+
+    kind: Literal["falls"]
+    of: str
+    at_most: float
+
+
+class ClaimSection(Section):
+    """A sentence of the document and how it is checked."""
+
+    id: str
+    text: str
+    study: str
+    measure: str
+    check: Annotated[RatioCheck | SlopeCheck | FallsCheck, Field(discriminator="kind")]
+
+
+class ReproductionSection(Section):
+    """What is reproduced."""
+
+    title: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduction:
+    """A reproduction as read from its folder."""
+
+    name: str
+    folder: Path
+    about: ReproductionSection
+    base: dict[str, Any]
+    studies: tuple[StudySection, ...]
+    claims: tuple[ClaimSection, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a claim: the number found at every place, and where it holds."""
+
+    claim: ClaimSection
+    verdict: Literal["holds", "does not hold", "holds when"]
+    where: tuple[str, ...]  # places where it holds
+    numbers: dict[str, float]
+    exact: dict[str, float]  # the same from exact theory, where there is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """All a reproduction found."""
+
+    reproduction: Reproduction
+    studies: dict[str, StudyResult]
+    verdicts: tuple[Verdict, ...]
+
+
+def reproductions_folder() -> Path:
+    """The folder `reproductions` of the working directory, or of the checkout this package was installed from."""
+    for candidate in (Path("reproductions"), Path(__file__).parents[3] / "reproductions"):
+        if candidate.is_dir():
+            return candidate
+    raise ConfigError("no folder `reproductions` here; run this in a checkout of the project, or give a folder's path.")
+
+
+def list_reproductions() -> dict[str, str]:
+    """Name -> title of every reproduction."""
+    return {
+        path.parent.name: read_reproduction(path.parent).about.title
+        for path in sorted(reproductions_folder().glob("*/config.toml"))
+    }
+
+
+def read_reproduction(folder: str | Path) -> Reproduction:
+    """Read a reproduction from its folder, or from `reproductions/` when only its name is given.
+
+    Raises:
+        ConfigError: there is no such reproduction, or its file is malformed.
+    """
+    folder = Path(folder)
+    if not (folder / "config.toml").is_file():
+        named = reproductions_folder() / folder
+        if not (named / "config.toml").is_file():
+            known = ", ".join(path.parent.name for path in sorted(reproductions_folder().glob("*/config.toml")))
+            raise ConfigError(f"no reproduction {str(folder)!r}; known: {known}.")
+        folder = named
+    path = folder / "config.toml"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        about = ReproductionSection.model_validate(data.pop("reproduction", {}))
+        studies = tuple(StudySection.model_validate(table) for table in data.pop("study", []))
+        claims = tuple(ClaimSection.model_validate(table) for table in data.pop("claim", []))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    names = {study.name for study in studies}
+    for claim in claims:
+        if claim.study not in names:
+            raise ConfigError(
+                f"{path}: claim {claim.id!r} names study {claim.study!r}, which is not one of {', '.join(sorted(names))}."
+            )
+    return Reproduction(name=folder.name, folder=folder, about=about, base=data, studies=studies, claims=claims)
+
+
+def reproduce(reproduction: Reproduction, *, progress: Callable[[str], None] = lambda text: None) -> Outcome:
+    """Run all studies and judge all claims."""
+    results = {}
+    for study in reproduction.studies:
+        progress(f"study {study.name}")
+        results[study.name] = run_study(study, reproduction.base, source=str(reproduction.folder / "config.toml"))
+    verdicts = tuple(judge(claim, results[claim.study].cells[claim.measure]) for claim in reproduction.claims)
+    return Outcome(reproduction=reproduction, studies=results, verdicts=verdicts)
+
+
+def judge(claim: ClaimSection, cells: Cells) -> Verdict:
+    """Evaluate a claim on the cells of its study."""
+    numbers, right = _evaluate(claim, cells, lambda cell: cell.value)
+    covered = all(cell.theory is not None for row in cells.values() for cell in row.values())
+    exact = _evaluate(claim, cells, lambda cell: float(cell.theory or 0.0))[0] if covered else {}
+    where = tuple(place for place, good in right.items() if good)
+    verdict: Literal["holds", "does not hold", "holds when"] = "holds when"
+    if len(where) in (0, len(right)):
+        verdict = "holds" if where else "does not hold"
+    return Verdict(claim=claim, verdict=verdict, where=where, numbers=numbers, exact=exact)
+
+
+def _evaluate(
+    claim: ClaimSection, cells: Cells, value: Callable[[Cell], float]
+) -> tuple[dict[str, float], dict[str, bool]]:
+    check = claim.check
+    values = {place: value(cell) for place, cell in cells[check.of].items()}
+    if isinstance(check, RatioCheck):
+        numbers = {place: values[place] / value(cells[check.to][place]) for place in values}
+        low = -np.inf if check.at_least is None else check.at_least
+        high = np.inf if check.at_most is None else check.at_most
+        return numbers, {place: low <= number <= high for place, number in numbers.items()}
+    if isinstance(check, SlopeCheck):
+        x = np.log([float(place) for place in values])
+        slope = float(np.polyfit(x, np.log(list(values.values())), 1)[0])
+        return {"slope": slope}, {"slope": check.between[0] <= slope <= check.between[1]}
+    found = list(values.values())
+    ratio = found[-1] / found[0]
+    return {"last over first": ratio}, {"last over first": ratio <= check.at_most}
+
+
+def expected_of(outcome: Outcome, tolerance: float) -> dict[str, Any]:
+    """What `expected.json` holds: every cell with its tolerance, and the verdicts."""
+    return {
+        "tolerance": tolerance,
+        "cells": {
+            name: {
+                measure: {
+                    series: {place: float(f"{cell.value:.6g}") for place, cell in row.items()}
+                    for series, row in table.items()
+                }
+                for measure, table in result.cells.items()
+            }
+            for name, result in outcome.studies.items()
+        },
+        "verdicts": {v.claim.id: {"verdict": v.verdict, "where": list(v.where)} for v in outcome.verdicts},
+    }
+
+
+def differences(outcome: Outcome, expected: Mapping[str, Any]) -> list[str]:
+    """Where an outcome departs from what is expected, one sentence each; empty when it agrees."""
+    found = []
+    tolerance = float(expected["tolerance"])
+    for name, measures in expected["cells"].items():
+        for measure, table in measures.items():
+            for series, row in table.items():
+                for place, value in row.items():
+                    cell = outcome.studies[name].cells[measure][series][place]
+                    # Four standard errors on top, so that a noisy cell is not mistaken for a wrong one.
+                    if abs(cell.value - value) > tolerance * abs(value) + 4 * cell.error:
+                        found.append(f"{name}, {measure}, {series} at {place}: {cell.value:.5g}, expected {value:.5g}")
+    for verdict in outcome.verdicts:
+        wanted = expected["verdicts"][verdict.claim.id]
+        if (verdict.verdict, list(verdict.where)) != (wanted["verdict"], wanted["where"]):
+            found.append(f"claim {verdict.claim.id!r}: {verdict.verdict}, expected {wanted['verdict']}")
+    return found
+
+
+def read_expected(reproduction: Reproduction) -> dict[str, Any] | None:
+    """The expected numbers of a reproduction, or None when none are stored."""
+    path = reproduction.folder / "expected.json"
+    return json.loads(path.read_text()) if path.is_file() else None

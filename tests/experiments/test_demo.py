@@ -1,0 +1,32 @@
+"""The demonstration, at a tenth of its length."""
+
+import tomllib
+
+import numpy as np
+import pytest
+
+from sottovoce.experiments import demo as module
+from sottovoce.experiments.demo import demo_text, run_demo
+
+
+def test_the_demonstration_learns_saves_its_runs_and_beats_the_worst_hospital_alone(tmp_path, monkeypatch):
+    text = demo_text().replace("rounds = 500", "rounds = 150").replace("repeats = 10", "repeats = 3")
+    monkeypatch.setattr(module, "demo_text", lambda: text)
+    found = run_demo(tmp_path, progress=False)
+    table = found.accuracies()
+    assert table["private"]["worst"] <= table["private"]["average"] <= 1
+    assert table["private"]["centroid"] > max(0.85, table["alone"]["worst"])
+    assert found.private.description["noise"]["name"] == "independent"
+    assert found.clear.description["noise"]["name"] == "none"
+    assert tomllib.loads((tmp_path / "demo.toml").read_text())["experiment"]["rounds"] == 150
+    import sottovoce as sv
+
+    np.testing.assert_array_equal(sv.load(tmp_path / "private").models, found.private.models)
+    problem = found.experiment.problem
+    own = problem.weighted_optimum(np.eye(20)[3])
+    assert found.alone[3] == pytest.approx(float(problem.accuracy(own, *found.experiment.test)))
+    from sottovoce.reports.demo import demo_figures
+
+    paths = demo_figures(found, tmp_path / "figures")
+    assert {path.name for path in paths} >= {"test-error.png", "test-error.svg", "network.png", "labels.png"}
+    assert all(path.stat().st_size > 1000 for path in paths)
