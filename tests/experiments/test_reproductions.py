@@ -128,6 +128,15 @@ def test_a_section_without_kind_is_merged_and_one_with_kind_replaces():
     assert data["noise"] == {"kind": "none"}
 
 
+def test_overrides_replace_keys_of_the_base_configuration():
+    found = read_reproduction(
+        "rizk2023-classification", ["experiment.rounds=7", 'problem={kind="logistic_regression", data="x.libsvm"}']
+    )
+    assert found.base["experiment"]["rounds"] == 7
+    assert found.base["problem"] == {"kind": "logistic_regression", "data": "x.libsvm"}
+    assert found.studies[0].across.items()["clicks"] == {}
+
+
 def louder(reproduction):
     """The same reproduction with every noise scale multiplied by 1.5."""
 

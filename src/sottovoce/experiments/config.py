@@ -37,7 +37,7 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}. Correct that place.") from error
     for override in overrides:
-        _apply(data, override)
+        apply_override(data, override)
     return parse(data, source=str(path))
 
 
@@ -69,7 +69,7 @@ def _report(source: str, problems: Sequence[str]) -> str:
     return "\n".join([f"{source}: {len(problems)} problems:", *(f"  - {problem}" for problem in problems)])
 
 
-def _apply(data: dict[str, Any], override: str) -> None:
+def apply_override(data: dict[str, Any], override: str) -> None:
     """Set one `section.key=value` in nested tables; `section={...}` replaces a whole section."""
     path, equals, text = override.partition("=")
     keys = [key.strip() for key in path.split(".")]

@@ -12,7 +12,7 @@ A reproduction is a folder with `config.toml` (an ordinary configuration plus `[
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from sottovoce.errors import ConfigError
+from sottovoce.experiments.config import apply_override
 from sottovoce.experiments.sections import Section
 from sottovoce.experiments.study import Cell, StudyResult, StudySection, run_study
 
@@ -118,8 +119,10 @@ def list_reproductions() -> dict[str, str]:
     }
 
 
-def read_reproduction(folder: str | Path) -> Reproduction:
+def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Reproduction:
     """Read a reproduction from its folder, or from `reproductions/` when only its name is given.
+
+    Overrides replace keys of the base configuration, which the studies then vary.
 
     Raises:
         ConfigError: there is no such reproduction, or its file is malformed.
@@ -139,6 +142,8 @@ def read_reproduction(folder: str | Path) -> Reproduction:
         claims = tuple(ClaimSection.model_validate(table) for table in data.pop("claim", []))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    for override in overrides:
+        apply_override(data, override)
     names = {study.name for study in studies}
     for claim in claims:
         if claim.study not in names:
