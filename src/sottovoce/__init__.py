@@ -24,12 +24,18 @@ from sottovoce.errors import (
 from sottovoce.theory import expected_msd
 
 if TYPE_CHECKING:
-    from sottovoce.experiments import load, simulate
+    from sottovoce import reports
+    from sottovoce.experiments import load, save, simulate
     from sottovoce.simulation.run import Run
 
 __version__ = "0.1.0"
 
-_LATER = {"simulate": "sottovoce.experiments", "load": "sottovoce.experiments", "Run": "sottovoce.simulation.run"}
+_LATER = {
+    "simulate": "sottovoce.experiments",
+    "load": "sottovoce.experiments",
+    "save": "sottovoce.experiments",
+    "Run": "sottovoce.simulation.run",
+}
 
 __all__ = [
     "BudgetExhausted",
@@ -45,6 +51,8 @@ __all__ = [
     "load",
     "noise",
     "problems",
+    "reports",
+    "save",
     "simulate",
     "theory",
     "topologies",
@@ -52,6 +60,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "reports":
+        return import_module("sottovoce.reports")
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")

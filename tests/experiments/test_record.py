@@ -207,3 +207,23 @@ def test_missing_chunk_is_noticed(tmp_path):
         (tmp_path / "run" / "chunks" / "0000000002.safetensors").unlink()
         with pytest.raises(ConfigError, match="chunk is missing"):
             held.finish()
+
+
+def test_a_run_simulated_in_python_is_saved_and_read_back(tmp_path):
+    import sottovoce as sv
+
+    problem = sv.problems.mean_estimation(np.random.default_rng(0).uniform(-1, 1, size=(3, 2, 2)), radius=1.0)
+    noise = sv.noise.independent(sv.noise.Gaussian(std=0.1)).scaled([1.0, 0.5, 0.25])
+    run = sv.simulate(
+        problem, sv.topologies.ring(3), sv.algorithms.atc(step_size=0.1), noise, rounds=3, repeats=2, progress=False
+    )
+    sv.save(run, tmp_path / "new" / "run")
+    back = sv.load(tmp_path / "new" / "run")
+    np.testing.assert_array_equal(back.models, run.models)
+    assert back.description == run.description
+    assert back.metrics.keys() == run.metrics.keys()
+    for name, values in run.metrics.items():
+        np.testing.assert_array_equal(back.metrics[name], values)
+    assert (tmp_path / "new" / "run" / "metrics.csv").read_text().count("\n") == 4
+    with pytest.raises(sv.ConfigError, match="new one"):
+        sv.save(run, tmp_path / "new" / "run")

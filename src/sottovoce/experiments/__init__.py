@@ -2,7 +2,7 @@
 
 from sottovoce.experiments.build import Experiment, build
 from sottovoce.experiments.config import parse, read
-from sottovoce.experiments.record import load
+from sottovoce.experiments.record import load, save
 from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
 from sottovoce.experiments.sections import Config
 from sottovoce.experiments.simulate import simulate
@@ -17,5 +17,6 @@ __all__ = [
     "parse",
     "read",
     "run_experiment",
+    "save",
     "simulate",
 ]

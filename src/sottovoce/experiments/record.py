@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
+from safetensors.numpy import save as to_bytes
 
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.simulation.run import Run
@@ -117,6 +118,23 @@ def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, 
             yield Record(folder=folder, header=header, start=None)
         else:
             yield Record(folder=folder, header=header, start=_last_checkpoint(folder))
+
+
+def save(run: Run, path: str | Path) -> None:
+    """Write a run that was simulated in Python into a new folder, as `sottovoce run` would; `load` reads it back.
+
+    Raises:
+        ConfigError: the folder exists and is not empty.
+    """
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists and is not an empty folder; a run is saved into a new one.")
+    folder.mkdir(parents=True, exist_ok=True)
+    _save(folder / "models.safetensors", {"models": run.models})
+    _save(folder / "metrics.safetensors", run.metrics)
+    _write(folder / "metrics.csv", _csv(run.metrics).encode())
+    header = {"format_version": FORMAT_VERSION, "status": "finished", "config": None, "versions": versions()}
+    _write_json(folder / "run.json", {**header, "description": run.description})  # last: it makes the folder a run
 
 
 def load(path: str | Path) -> Run:
@@ -259,7 +277,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
 
 def _save(path: Path, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _write(path, save(contiguous, metadata))
+    _write(path, to_bytes(contiguous, metadata))
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
