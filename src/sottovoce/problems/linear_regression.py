@@ -22,14 +22,7 @@ from sottovoce.problems.agent_data import agent_weights, non_negative, pad_featu
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords, gram_extremes
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
-from sottovoce.problems.sensitivity import (
-    Adjacency,
-    Unit,
-    clipped_diameter,
-    effective_clip,
-    gradient_sensitivity,
-    required_clip,
-)
+from sottovoce.problems.sensitivity import Adjacency, Unit, clipped_sensitivity
 
 # Above this a Hessian per agent costs more memory than it saves time.
 _LARGEST_HESSIAN = 512
@@ -193,26 +186,9 @@ class LinearRegression:
         batch_size: int | None = None,
         agent: int | None = None,
     ) -> float:
-        """The largest change of one agent's gradient, in `norm`, when the protected unit changes.
-
-        Derived in the module `sensitivity`: agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches
-        of B distinct records.
-
-        Args:
-            unit: "record" (at the same model) or "agent" (between any two models; the ridge is not data).
-            adjacency: "replace" or "add-remove".
-            norm: of the noise's law: "l1" for Laplace, "l2" for Gaussian and L2Laplace.
-            clip: a bound applied elsewhere; None is the problem's own.
-            batch_size: distinct records per batch; None is the full gradient.
-            agent: None is the worst agent.
-
-        Raises:
-            ConfigError: nothing is clipped, or the request contradicts the problem.
-        """
-        used = required_clip(effective_clip(clip, self.clip, norm))
-        diameter = clipped_diameter(used, norm=norm, dimension=self.dimension)
-        return gradient_sensitivity(
-            diameter=diameter, unit=unit, adjacency=adjacency, sizes=self.sizes, batch_size=batch_size, agent=agent
+        """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`."""
+        return clipped_sensitivity(
+            self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent
         )
 
     def describe(self) -> dict[str, Any]:

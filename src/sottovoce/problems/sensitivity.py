@@ -166,3 +166,36 @@ def _integer(value: Any, *, name: str) -> int:
 def _check_choice(value: str, *, name: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+
+
+def clipped_sensitivity(
+    problem: Any,
+    *,
+    unit: Unit,
+    adjacency: Adjacency,
+    norm: Norm,
+    clip: float | Clip | None,
+    batch_size: int | None,
+    agent: int | None,
+) -> float:
+    """The largest change of one agent's clipped gradient, in `norm`, when the protected unit changes.
+
+    Agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches of B distinct records. The ridge is not data.
+
+    Args:
+        problem: with `clip`, `dimension` and `sizes`.
+        unit: "record" (at the same model) or "agent" (between any two models).
+        adjacency: "replace" or "add-remove".
+        norm: of the noise's law: "l1" for Laplace, "l2" for Gaussian and L2Laplace.
+        clip: a bound applied elsewhere; None is the problem's own.
+        batch_size: distinct records per batch; None is the full gradient.
+        agent: None is the worst agent.
+
+    Raises:
+        ConfigError: nothing is clipped, or the request contradicts the problem.
+    """
+    used = required_clip(effective_clip(clip, problem.clip, norm))
+    diameter = clipped_diameter(used, norm=norm, dimension=problem.dimension)
+    return gradient_sensitivity(
+        diameter=diameter, unit=unit, adjacency=adjacency, sizes=problem.sizes, batch_size=batch_size, agent=agent
+    )
