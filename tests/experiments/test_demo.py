@@ -14,14 +14,14 @@ def test_the_demonstration_learns_saves_its_runs_and_beats_the_worst_hospital_al
     monkeypatch.setattr(module, "demo_text", lambda: text)
     found = run_demo(tmp_path, progress=False)
     table = found.accuracies()
-    assert table["private"]["worst"] <= table["private"]["average"] <= 1
-    assert table["private"]["centroid"] > max(0.85, table["alone"]["worst"])
-    assert found.private.description["noise"]["name"] == "independent"
+    assert table["with noise"]["worst"] <= table["with noise"]["average"] <= 1
+    assert table["with noise"]["centroid"] > max(0.85, table["alone"]["worst"])
+    assert found.noisy.description["noise"]["name"] == "independent"
     assert found.clear.description["noise"]["name"] == "none"
     assert tomllib.loads((tmp_path / "demo.toml").read_text())["experiment"]["rounds"] == 150
     import sottovoce as sv
 
-    np.testing.assert_array_equal(sv.load(tmp_path / "private").models, found.private.models)
+    np.testing.assert_array_equal(sv.load(tmp_path / "noisy").models, found.noisy.models)
     problem = found.experiment.problem
     own = problem.weighted_optimum(np.eye(20)[3])
     assert found.alone[3] == pytest.approx(float(problem.accuracy(own, *found.experiment.test)))

@@ -227,3 +227,25 @@ def test_a_run_simulated_in_python_is_saved_and_read_back(tmp_path):
     assert (tmp_path / "new" / "run" / "metrics.csv").read_text().count("\n") == 4
     with pytest.raises(sv.ConfigError, match="new one"):
         sv.save(run, tmp_path / "new" / "run")
+
+
+def test_results_cannot_go_where_a_file_is_or_into_a_run_saved_from_python(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with (
+            pytest.raises(ConfigError, match="cannot be a folder"),
+            record.open_record(place, config={}, description={}),
+        ):
+            raise AssertionError("a record was opened on a file")
+    import sottovoce as sv
+
+    problem = sv.problems.mean_estimation(np.zeros((3, 1, 1)), radius=1.0)
+    run = sv.simulate(
+        problem, sv.topologies.ring(3), sv.algorithms.atc(step_size=0.1), sv.noise.none(), rounds=1, progress=False
+    )
+    sv.save(run, tmp_path / "saved")
+    with (
+        pytest.raises(ConfigError, match="saved from Python"),
+        record.open_record(tmp_path / "saved", config={"a": 1}, description={}),
+    ):
+        raise AssertionError("a saved run was opened for writing")

@@ -120,6 +120,66 @@ def test_a_study_runs_its_cells_as_single_runs_would():
             assert cell.theory == pytest.approx(exact["msd_centroid"][-2:].mean())
 
 
+@pytest.mark.parametrize(
+    ("check", "measure", "words"),
+    [
+        ('{ kind = "ratio", of = "a", to = "gone", at_most = 1.0 }', "msd_centroid", "gone"),
+        ('{ kind = "ratio", of = "a", to = "b" }', "msd_centroid", "at_most or at_least"),
+        ('{ kind = "falls", of = "a", at_most = 1.0 }', "loss", "names measure"),
+        ('{ kind = "slope", of = "a", between = [-2.0, -1.0] }', "msd_centroid", "not numbers"),
+    ],
+)
+def test_a_malformed_claim_is_refused_before_anything_runs(tmp_path, check, measure, words):
+    (tmp_path / "config.toml").write_text(
+        '[reproduction]\ntitle = "t"\ndocument = "d"\n'
+        '[[study]]\nname = "s"\nmeasures = ["msd_centroid"]\n'
+        'series = { key = "noise", values = { a = { kind = "none" }, b = { kind = "none" } } }\n'
+        'across = { key = "algorithm.kind", values = ["atc", "cta"] }\n'
+        f'[[claim]]\nid = "c"\ntext = "t"\nstudy = "s"\nmeasure = "{measure}"\ncheck = {check}\n'
+    )
+    with pytest.raises(sv.ConfigError, match=words):
+        read_reproduction(tmp_path)
+
+
+def test_averaging_over_more_rounds_than_there_are_is_refused():
+    with pytest.raises(sv.ConfigError, match="last 500 of only 6"):
+        run_study(study(tail=500), BASE, source="test")
+
+
+class TestPrescribedNoise:
+    """The levels a document prescribes belong to one record, and follow the batch."""
+
+    def config(self, **changes):
+        from sottovoce.experiments import parse
+
+        data = copy.deepcopy(read_reproduction("showkatbakhsh-figures").base)
+        for key, value in changes.items():
+            replace_key(data, key.replace("__", "."), value)
+        return parse(data, source="test")
+
+    def test_smaller_batches_need_more_noise(self):
+        from sottovoce.experiments import build
+
+        full, batch = (
+            build(self.config(**change)).noise.factors(130) for change in ({}, {"algorithm__batch_size": 10})
+        )
+        assert batch[1] == pytest.approx(10 * full[1])  # 2 R sqrt(p) / 10 instead of / 100
+
+    def test_the_levels_are_stored_with_the_run(self):
+        from sottovoce.experiments import build
+
+        experiment = build(self.config())
+        assert experiment.describe()["noise"]["factors"] == experiment.noise.factors(130).tolist()
+
+    def test_agents_as_the_unit_and_other_algorithms_are_refused(self):
+        from sottovoce.experiments import build
+
+        with pytest.raises(sv.IncompatibleChoice, match="one record"):
+            build(self.config(privacy={"unit": "agent", "clip": 1.0, "clip_norm": "l2"}))
+        with pytest.raises(sv.IncompatibleChoice, match="two-stage"):
+            build(self.config(algorithm={"kind": "atc", "step_size": 0.1}))
+
+
 def test_a_section_without_kind_is_merged_and_one_with_kind_replaces():
     data = {"noise": {"kind": "independent", "law": "gaussian", "std": 1.0}}
     replace_key(data, "noise", {"std": 2.0})
@@ -144,7 +204,9 @@ def louder(reproduction):
         if isinstance(table, dict):
             table = {key: scale(value) for key, value in table.items()}
             if table.get("kind") == "showkatbakhsh":
-                table["multiplier"] = 1.5
+                table["document_epsilon"] /= 1.5  # the noise is nearly proportional to 1 / epsilon
+            if table.get("key") == "noise.document_epsilon":
+                table["values"] = {place: float(place) / 1.5 for place in map(str, table["values"])}
             if "law" in table:
                 table["std"] *= 1.5
         return table

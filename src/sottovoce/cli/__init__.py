@@ -1,6 +1,6 @@
 """The command `sottovoce`. Thin: each command parses, calls the library and prints.
 
-Exit codes: 0 done, 2 bad input (one paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded.
+Exit codes: 0 done, 1 a reproduction departs from its expected numbers, 2 bad input (one paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded.
 """
 
 from importlib.metadata import version

@@ -31,7 +31,7 @@ def demo(
         f"{found.experiment.problem.num_agents} hospitals, {sum(found.experiment.problem.sizes)} records to learn from, "
         f"{found.experiment.rounds} rounds; every message carries {law['law']} noise of scale {law['scale']:g}.\n"
         "Guarantees for observers are not in this version, so no epsilon is printed.\n"
-        f"Runs in {out}/private and {out}/clear, pictures in {out}/figures, configuration in {out}/demo.toml.\n"
+        f"Runs in {out}/noisy and {out}/clear, pictures in {out}/figures, configuration in {out}/demo.toml.\n"
         f"{seconds:.1f} s, {memory:.0f} MB at the peak."
     )
     show(

@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from sottovoce.cli.output import JsonOption, show
+from sottovoce.errors import ConfigError
 
 
 def reproduce(
@@ -29,8 +30,12 @@ def reproduce(
     """Run a reproduction: figures, numbers beside exact theory, and a verdict on every claim of the document."""
     from sottovoce.experiments.reproduction import list_reproductions
 
-    known = list_reproductions()
+    if accept is not None and (overrides or accept <= 0):
+        raise ConfigError(
+            "--accept stores what is found as expected.json: it needs a tolerance above 0 and no overrides."
+        )
     if name == "list":
+        known = list_reproductions()
         table = Table("name", "what", box=None)
         for key, title in known.items():
             table.add_row(key, title)
@@ -41,25 +46,28 @@ def reproduce(
         for each in (known if name == "all" else [name])
     ]
     show({"reproductions": [value for value, _ in found]}, as_json=as_json, text=Group(*(text for _, text in found)))
+    if any(value["differences_from_expected"] for value, _ in found):
+        raise typer.Exit(1)
 
 
 def _one(
     name: str, folder: Path, as_json: bool, accept: float | None, overrides: list[str]
 ) -> tuple[dict[str, Any], RenderableType]:
     from sottovoce.experiments import reproduction as experiments
+    from sottovoce.experiments.record import make_folder
     from sottovoce.reports.reproduction import outcome_figures
 
     started = time.perf_counter()
     chosen = experiments.read_reproduction(name, overrides)
+    make_folder(folder)
     tell = Console(stderr=True)
     outcome = experiments.reproduce(
         chosen, progress=lambda text: None if as_json else tell.print(f"{chosen.name}: {text}")
     )
     figures = outcome_figures(outcome, folder)
     result = experiments.expected_of(outcome, 0.0)
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "result.json").write_text(json.dumps(result, indent=2), encoding="utf-8")
-    if accept is not None and not overrides:
+    if accept is not None:
         stored = json.dumps(experiments.expected_of(outcome, accept), indent=1)
         (chosen.folder / "expected.json").write_text(stored + "\n", encoding="utf-8")
     expected = None if overrides else experiments.read_expected(chosen)

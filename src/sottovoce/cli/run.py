@@ -17,7 +17,7 @@ def run(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of results [default: runs/NAME-DIGEST].")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/NAME-DIGEST).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run an experiment; given again after an interruption, continue it."""

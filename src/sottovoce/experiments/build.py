@@ -60,7 +60,7 @@ class Experiment:
             "problem": self.problem.describe(),
             "topology": self.topology.describe(),
             "algorithm": self.algorithm.describe(),
-            "noise": self.noise.describe(),
+            "noise": self.noise.describe(self.rounds),
             "rounds": self.rounds,
             "repeats": self.repeats,
             "seed": self.seed,
@@ -222,15 +222,19 @@ def _prescribed(config: Config, section: sections.PrescribedNoise, problem: Prob
         raise IncompatibleChoice(
             f'noise "showkatbakhsh" is prescribed for the two-stage method; the algorithm is "{algorithm.kind}". Use kind = "dgd".'
         )
+    if config.privacy is not None and config.privacy.unit != "record":
+        raise IncompatibleChoice(
+            f'noise "showkatbakhsh" is computed for one record; [privacy] unit is "{config.privacy.unit}". Use unit = "record".'
+        )
     levels = showkatbakhsh_schedule(
         epsilon=section.document_epsilon,
         delta=section.document_delta,
         gradient_rounds=algorithm.gradient_rounds,
         step_size=algorithm.step_size,
-        sensitivity=problem.sensitivity(unit="record", adjacency="replace", norm="l2"),
+        sensitivity=problem.sensitivity(unit="record", adjacency="replace", norm="l2", batch_size=algorithm.batch_size),
     )
     factors = np.zeros(max(config.experiment.rounds, len(levels) + 1))
-    factors[1 : len(levels) + 1] = section.multiplier * levels
+    factors[1 : len(levels) + 1] = levels
     return independent(Gaussian(std=1.0)).scaled(factors.tolist())
 
 

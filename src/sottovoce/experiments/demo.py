@@ -20,7 +20,7 @@ class Demonstration:
     """What the demonstration ran and found; accuracies are on the records kept away from learning, after the last round."""
 
     experiment: Experiment
-    private: Run
+    noisy: Run
     clear: Run  # the same without noise and without clipping
     alone: np.ndarray  # [K] accuracy of each hospital's own best model, learnt from its own records alone
 
@@ -29,7 +29,7 @@ class Demonstration:
         names = {"centroid": "accuracy", "average": "accuracy_average", "worst": "accuracy_worst"}
         table = {
             label: {name: float(run.metrics[metric][:, -1].mean()) for name, metric in names.items()}
-            for label, run in {"private": self.private, "without privacy": self.clear}.items()
+            for label, run in {"with noise": self.noisy, "without noise": self.clear}.items()
         }
         table["alone"] = {"average": float(self.alone.mean()), "worst": float(self.alone.min())}
         return table
@@ -47,14 +47,14 @@ def demo_config(**changes: Any) -> Config:
 
 
 def run_demo(folder: str | Path, *, progress: bool = True) -> Demonstration:
-    """Run the demonstration into `folder`: `private/` and `clear/` hold the runs, `demo.toml` the configuration."""
+    """Run the demonstration into `folder`: `noisy/` and `clear/` hold the runs, `demo.toml` the configuration."""
     folder = Path(folder)
     config = demo_config()
     experiment = build(config)
-    private = run_experiment(config, folder / "private", progress=progress)
+    noisy = run_experiment(config, folder / "noisy", progress=progress)
     clear = run_experiment(demo_config(noise={"kind": "none"}, privacy=None), folder / "clear", progress=progress)
     (folder / "demo.toml").write_text(demo_text(), encoding="utf-8")
-    return Demonstration(experiment=experiment, private=private, clear=clear, alone=_alone(experiment))
+    return Demonstration(experiment=experiment, noisy=noisy, clear=clear, alone=_alone(experiment))
 
 
 def _alone(experiment: Experiment) -> np.ndarray:

@@ -84,9 +84,9 @@ def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, 
         ConfigError: if the folder belongs to something else, to a run of another configuration, to an unfinished run of other library
             versions (its continuation would not be the same run), or is being written by another process.
     """
-    if folder.exists() and not (folder / "run.json").exists() and any(not _ours(path) for path in folder.iterdir()):
+    if folder.is_dir() and not (folder / "run.json").exists() and any(not _ours(path) for path in folder.iterdir()):
         raise ConfigError(f"{folder} exists and is not a run folder; choose another with --out.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _only_writer(folder):
         for leftover in folder.rglob("*.part"):
             leftover.unlink()
@@ -129,7 +129,7 @@ def save(run: Run, path: str | Path) -> None:
     folder = Path(path)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists and is not an empty folder; a run is saved into a new one.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     _save(folder / "models.safetensors", {"models": run.models})
     _save(folder / "metrics.safetensors", run.metrics)
     _write(folder / "metrics.csv", _csv(run.metrics).encode())
@@ -183,7 +183,19 @@ def _read_header(folder: Path) -> dict[str, Any]:
     return header
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, or say why it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be a folder of results ({error.strerror}); choose another with --out."
+        ) from error
+
+
 def _check_same_run(folder: Path, header: dict[str, Any], config: dict[str, Any]) -> None:
+    if header["config"] is None:
+        raise ConfigError(f"{folder} holds a run that was saved from Python; choose another folder with --out.")
     if header["config"] != config:
         changed = sorted(_differences(header["config"], config))
         raise ConfigError(

@@ -15,10 +15,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config import apply_override
@@ -36,6 +36,12 @@ class RatioCheck(Section):
     to: str
     at_most: float | None = None
     at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> Self:
+        if self.at_most is None and self.at_least is None:
+            raise ValueError("a ratio needs at_most or at_least; without one it would always hold")
+        return self
 
 
 class SlopeCheck(Section):
@@ -144,13 +150,29 @@ def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Repr
         raise ConfigError(f"{path}: {error}") from error
     for override in overrides:
         apply_override(data, override)
-    names = {study.name for study in studies}
+    by_name = {study.name: study for study in studies}
     for claim in claims:
-        if claim.study not in names:
-            raise ConfigError(
-                f"{path}: claim {claim.id!r} names study {claim.study!r}, which is not one of {', '.join(sorted(names))}."
-            )
+        _check_claim(claim, by_name, path)
     return Reproduction(name=folder.name, folder=folder, about=about, base=data, studies=studies, claims=claims)
+
+
+def _check_claim(claim: ClaimSection, studies: Mapping[str, StudySection], path: Path) -> None:
+    """Refuse a claim that names what its study does not have, before anything is run."""
+    place = f"{path}: claim {claim.id!r}"
+    if claim.study not in studies:
+        raise ConfigError(f"{place} names study {claim.study!r}, which is not one of {', '.join(sorted(studies))}.")
+    study = studies[claim.study]
+    if claim.measure not in study.measures:
+        raise ConfigError(f"{place} names measure {claim.measure!r}; its study has {', '.join(study.measures)}.")
+    series = study.series.items()
+    for name in (claim.check.of, *([claim.check.to] if isinstance(claim.check, RatioCheck) else [])):
+        if name not in series:
+            raise ConfigError(f"{place} names series {name!r}; its study has {', '.join(series)}.")
+    if isinstance(claim.check, SlopeCheck):
+        try:
+            [float(value) for value in study.across.items()]
+        except ValueError as error:
+            raise ConfigError(f"{place} asks for a slope along values that are not numbers.") from error
 
 
 def reproduce(reproduction: Reproduction, *, progress: Callable[[str], None] = lambda text: None) -> Outcome:

@@ -349,7 +349,6 @@ class PrescribedNoise(Section):
     kind: Literal["showkatbakhsh"]
     document_epsilon: Positive
     document_delta: Positive
-    multiplier: Positive = 1.0  # of every standard deviation
 
 
 Noise = Annotated[NoNoise | IndependentNoise | CancellingNoise | PrescribedNoise, Field(discriminator="kind")]

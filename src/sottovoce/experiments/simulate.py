@@ -110,7 +110,7 @@ def simulate(
         (a, n): Run(
             metrics=join([part[a, n] for part in metrics]),
             models=models[a, n],
-            description={**common, "algorithm": algorithms[a].describe(), "noise": describe_noise(noises[n], rounds)},
+            description={**common, "algorithm": algorithms[a].describe(), "noise": noises[n].describe(rounds)},
         )
         for a in algorithms
         for n in noises
@@ -121,8 +121,3 @@ def simulate(
 def join(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Put the metrics of consecutive chunks, each [repeats, rounds in the chunk], one after the other."""
     return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
-
-
-def describe_noise(noise: Noise, rounds: int) -> dict[str, Any]:
-    """The scheme and, when it has a schedule, its factor in every round."""
-    return {**noise.describe(), **({} if noise.schedule is None else {"factors": noise.factors(rounds).tolist()})}

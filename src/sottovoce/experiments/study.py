@@ -17,11 +17,12 @@ import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import Experiment, build
 from sottovoce.experiments.config import parse
 from sottovoce.experiments.sections import Section
@@ -59,6 +60,12 @@ class StudySection(Section):
     figure: Literal["curves", "scaling"] = "curves"
     slopes: list[float] = Field(default_factory=list)  # reference slopes drawn in a scaling figure
 
+    @model_validator(mode="after")
+    def _figure_fits(self) -> Self:
+        if self.figure == "curves" and AGENT_ERROR in self.measures:
+            raise ValueError(f"{AGENT_ERROR} is known after the last round only; use figure = 'scaling'")
+        return self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
@@ -92,6 +99,10 @@ def run_study(section: StudySection, base: Mapping[str, Any], *, source: str, pr
             }.items():
                 replace_key(data, key, value)
             config = parse(data, source=f"{source}, study {section.name!r}, {series} at {across}")
+            if section.tail > config.experiment.rounds:
+                raise ConfigError(
+                    f"{source}: study {section.name!r} averages over the last {section.tail} of only {config.experiment.rounds} rounds."
+                )
             experiments[series, across] = (config.as_dict(), build(config))
     runs = _run_cells(experiments, section, progress)
     curves = {label: _exact(experiment) for label, (_, experiment) in experiments.items()} if section.theory else {}

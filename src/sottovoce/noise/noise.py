@@ -99,11 +99,16 @@ class Noise(NamedTuple):
             )
         return factors
 
-    def describe(self) -> dict[str, Any]:
-        """What was chosen, as plain values for a saved run."""
-        law = None if self.law is None else {"law": type(self.law).__name__, "scale": self.law.scale}
-        schedule = None if self.schedule is None else "per round"
-        return {"name": self.name, **(law or {}), "schedule": schedule, **self.parameters}
+    def describe(self, rounds: int | None = None) -> dict[str, Any]:
+        """What was chosen, as plain values for a saved run; with `rounds`, a schedule is written out."""
+        described: dict[str, Any] = {"name": self.name}
+        if self.law is not None:
+            described |= {"law": type(self.law).__name__, "scale": self.law.scale}
+        if self.schedule is not None:
+            described["schedule"] = "per round"
+            if rounds is not None:
+                described["factors"] = self.factors(rounds).tolist()
+        return {**described, **self.parameters}
 
 
 def _factor_at(schedule: Sequence[float] | Callable[[int], float], round_: int) -> float:

@@ -32,6 +32,8 @@ NAMES = {
     "disagreement": "disagreement between agents",
     "loss": "loss of the centroid",
     "accuracy": "accuracy of the centroid",
+    "test_error": "test error of the centroid",
+    "error_of_agent_0": "squared error of agent 0",
 }
 
 

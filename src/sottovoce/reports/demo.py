@@ -21,7 +21,7 @@ def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:
     """Draw the demonstration; returns the files written."""
     experiment = found.experiment
     problem, topology = experiment.problem, experiment.topology
-    runs = {"with noise": with_test_error(found.private), "without noise": with_test_error(found.clear)}
+    runs = {"with noise": with_test_error(found.noisy), "without noise and clipping": with_test_error(found.clear)}
     alone = f"A hospital alone reaches a test error of {1 - found.alone.mean():.3f} on average."
     data = f"{problem.num_agents} hospitals, breast-cancer records of scikit-learn"
     labels = [problem.arrays["targets"][k, :n].astype(int) for k, n in enumerate(problem.sizes)]
@@ -30,7 +30,7 @@ def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:
             learning_curves(runs, "test_error", title="Test error of the common model"),
             folder,
             "test-error",
-            caption=f"{describe(found.private)} Mean over repeats, band from the 10th to the 90th percentile. {alone}",
+            caption=f"{describe(found.noisy)} Mean over repeats, band from the 10th to the 90th percentile. {alone}",
         ),
         *save(
             network(topology, title="Who talks to whom"),

@@ -3,19 +3,12 @@
 from pathlib import Path
 
 from sottovoce.experiments.reproduction import Outcome
-from sottovoce.experiments.study import AGENT_ERROR, TEST_ERROR, StudyResult
+from sottovoce.experiments.study import TEST_ERROR, StudyResult
 from sottovoce.reports.caption import describe
-from sottovoce.reports.curves import curve_grid
+from sottovoce.reports.curves import NAMES, curve_grid
 from sottovoce.reports.demo import with_test_error
 from sottovoce.reports.save import save
 from sottovoce.reports.scaling import scaling
-
-NAMES = {
-    "msd_centroid": "mean-square deviation of the centroid",
-    "msd_average": "average mean-square deviation of the agents",
-    AGENT_ERROR: "squared error of agent 0",
-    TEST_ERROR: "test error of the centroid",
-}
 
 SMOOTHED_SHARE = 50  # of the rounds: lines are running means over one fiftieth of the run
 
@@ -32,7 +25,7 @@ def outcome_figures(outcome: Outcome, folder: str | Path) -> list[Path]:
 
 
 def _curves(result: StudyResult, measure: str, folder: str | Path, name: str, document: str) -> list[Path]:
-    metric = {AGENT_ERROR: "msd_average"}.get(measure, measure)
+    metric = measure
     section = result.section
     example = next(iter(result.runs.values()))
     panels = {
@@ -76,7 +69,8 @@ def _scaling(result: StudyResult, measure: str, folder: str | Path, name: str, d
     )
     example = next(iter(result.runs.values()))
     caption = (
-        f"{document}. Mean over the last {section.tail} rounds against {label}, error bars of one standard error over repeats. "
+        f"{document}. {'After the last round' if section.tail == 1 else f'Mean over the last {section.tail} rounds'}, against {label}; "
+        f"error bars of one standard error over repeats. "
         f"First point: {describe(example)}"
     )
     return save(figure, folder, name, caption=caption)
