@@ -101,13 +101,14 @@ def curve_grid(
     theory: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     decibel: bool | None = None,
     smooth: int = 1,
+    same_scale: bool = True,
     caption: str | None = None,
     title: str | None = None,
 ) -> Figure:
     """Learning curves side by side on the same axes, for instance one panel per algorithm and one line per scheme.
 
     A label looks the same in every panel. The arguments are those of `learning_curves`, one level deeper:
-    panel -> label -> run, and panel -> label -> theory curve.
+    panel -> label -> run, and panel -> label -> theory curve. With same_scale=False every panel has its own vertical axis.
     """
     _require_some(panels, "panels")
     unknown = [panel for panel in theory or {} if panel not in panels]
@@ -123,7 +124,7 @@ def curve_grid(
     rows = -(-len(panels) // columns)
     with style.applied():
         figure, picture = style.new_figure(max(3.4 * columns, 6.0), 3.1 * rows + 0.7)
-        grid = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        grid = picture.subplots(rows, columns, sharex=True, sharey=same_scale, squeeze=False)
         for axes, (panel, lines) in zip(grid.flat, curves.items(), strict=False):
             _draw(axes, lines, looks, ticks=5)
             axes.set_title(panel)

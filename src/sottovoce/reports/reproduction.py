@@ -43,8 +43,9 @@ def _curves(result: StudyResult, measure: str, folder: str | Path, name: str, do
             panel: {series: result.curves[series, across][metric] for series in section.series.items()}
             for panel, across in zip(panels, section.across.items(), strict=True)
         }
+    same = not section.across.key.startswith("problem")  # errors on different data have no common scale
     window = max(example.rounds // SMOOTHED_SHARE, 1)
-    figure = curve_grid(panels, metric, theory=exact, smooth=window, title=NAMES.get(measure, measure))
+    figure = curve_grid(panels, metric, theory=exact, smooth=window, same_scale=same, title=NAMES.get(measure, measure))
     caption = (
         f"{document}. First line: {describe(example)} Each repeat is drawn as its mean over the last {window} rounds; lines are means over "
         f"repeats, bands go from the 10th to the 90th percentile."
