@@ -160,3 +160,42 @@ def test_exhausted_budget_has_its_own_exit_code(sottovoce, small, monkeypatch):
     result = sottovoce("run", small)
     assert result.exit_code == 3
     assert "nothing left" in result.stderr
+
+
+def test_reproduce_lists_judges_and_refuses(tmp_path):
+    import json
+
+    from typer.testing import CliRunner
+
+    from sottovoce.cli import app
+
+    runner = CliRunner()
+    listed = runner.invoke(app, ["reproduce", "list", "--json"])
+    assert "rizk2023-regression" in json.loads(listed.stdout)["reproductions"]
+    small = tmp_path / "small"
+    small.mkdir()
+    (small / "config.toml").write_text(
+        '[reproduction]\ntitle = "Small"\ndocument = "A document with a title"\n'
+        '[experiment]\nname = "small"\nrounds = 20\nrepeats = 3\n[topology]\nkind = "ring"\nagents = 5\n'
+        '[problem]\nkind = "linear_regression"\ndata = "synthetic"\nsamples = 8\ndimension = 2\nridge = 0.1\n'
+        '[algorithm]\nkind = "atc"\nstep_size = 0.1\n[noise]\nkind = "none"\n'
+        '[[study]]\nname = "s"\nmeasures = ["msd_centroid"]\ntheory = true\n'
+        'series = { key = "noise", values = { a = { kind = "none" }, b = { kind = "independent", law = "gaussian", std = 1.0 } } }\n'
+        'across = { key = "algorithm.kind", values = ["atc", "cta"] }\n'
+        '[[claim]]\nid = "c"\ntext = "Noise hurts"\nstudy = "s"\nmeasure = "msd_centroid"\n'
+        'check = { kind = "ratio", of = "b", to = "a", at_least = 1.5 }\n'
+    )
+    stored = runner.invoke(app, ["reproduce", str(small), "--out", str(tmp_path / "out"), "--accept", "0.1", "--json"])
+    assert stored.exit_code == 0, stored.output
+    found = json.loads(stored.stdout)["reproductions"][0]
+    assert found["verdicts"]["c"]["verdict"] == "holds"
+    assert found["differences_from_expected"] == []
+    assert (tmp_path / "out" / "small" / "result.json").is_file()
+    expected = json.loads((small / "expected.json").read_text())
+    expected["cells"]["s"]["msd_centroid"]["b"]["atc"] *= 50
+    (small / "expected.json").write_text(json.dumps(expected))
+    departs = runner.invoke(app, ["reproduce", str(small), "--out", str(tmp_path / "out")])
+    assert departs.exit_code == 1
+    assert "DEPARTS" in departs.stdout
+    for arguments in (["--accept", "-1"], ["--accept", "0.1", "experiment.rounds=5"]):
+        assert runner.invoke(app, ["reproduce", str(small), *arguments]).exit_code == 2

@@ -30,3 +30,23 @@ def test_the_demonstration_learns_saves_its_runs_and_beats_the_worst_hospital_al
     paths = demo_figures(found, tmp_path / "figures")
     assert {path.name for path in paths} >= {"test-error.png", "test-error.svg", "network.png", "labels.png"}
     assert all(path.stat().st_size > 1000 for path in paths)
+
+
+@pytest.mark.slow
+def test_the_command_prints_its_table_and_names_its_folder(tmp_path):
+    import json
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    command = [Path(sys.executable).with_name("sottovoce"), "demo", "--out", tmp_path / "demo"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert "together, with noise" in told.stdout
+    assert "MB at the peak" in told.stdout
+    again = subprocess.run(
+        [*command, "--json"], capture_output=True, text=True, check=False
+    )  # reads the finished runs back
+    values = json.loads(again.stdout)
+    assert values["accuracy"]["with noise"]["centroid"] > 0.85
+    assert all(Path(path).is_file() for path in values["figures"])

@@ -197,6 +197,14 @@ def test_overrides_replace_keys_of_the_base_configuration():
     assert found.studies[0].across.items()["clicks"] == {}
 
 
+def test_an_override_that_every_study_replaces_is_refused():
+    with pytest.raises(sv.ConfigError, match="no effect"):
+        read_reproduction("rizk2023-regression", ["noise.std=9"])
+    # one of the two studies of that reproduction leaves the algorithm alone, and "clicks" takes the base problem
+    read_reproduction("rizk2023-regression", ["algorithm.step_size=0.3"])
+    read_reproduction("rizk2023-classification", ["problem.ridge=0.01"])
+
+
 def louder(reproduction):
     """The same reproduction with every noise scale multiplied by 1.5."""
 

@@ -52,8 +52,8 @@ def _table(accuracies: dict[str, dict[str, float]]) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     names = {
-        "private": "together, with noise",
-        "without privacy": "together, without noise",
+        "with noise": "together, with noise and clipping",
+        "without noise": "together, without both",
         "alone": "each on its own",
     }
     for key, name in names.items():

@@ -150,10 +150,35 @@ def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Repr
         raise ConfigError(f"{path}: {error}") from error
     for override in overrides:
         apply_override(data, override)
+        _check_reaches_a_study(override, studies, path)
     by_name = {study.name: study for study in studies}
     for claim in claims:
         _check_claim(claim, by_name, path)
     return Reproduction(name=folder.name, folder=folder, about=about, base=data, studies=studies, claims=claims)
+
+
+def _check_reaches_a_study(override: str, studies: Sequence[StudySection], path: Path) -> None:
+    """Refuse an override of a key that every study sets itself: it would change nothing."""
+    key = override.partition("=")[0].strip()
+    section = key.partition(".")[0]
+    if studies and all(
+        any(
+            own in (key, section) and study_value_replaces(study, own)
+            for own in (study.series.key, study.across.key, *study.set)
+        )
+        for study in studies
+    ):
+        raise ConfigError(
+            f"override {override!r} has no effect: every study of {path} sets {key!r} itself. Edit a copy of the file."
+        )
+
+
+def study_value_replaces(study: StudySection, key: str) -> bool:
+    """Whether a study replaces this key outright in all its cells, rather than adding to a section."""
+    for direction in (study.series, study.across):
+        if direction.key == key and "." not in key:
+            return all("kind" in value for value in direction.items().values())
+    return True
 
 
 def _check_claim(claim: ClaimSection, studies: Mapping[str, StudySection], path: Path) -> None:

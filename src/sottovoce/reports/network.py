@@ -59,7 +59,9 @@ def network(
         raise ConfigError(f"{len(labels)} labels were given for {K} agents. Give one per agent.")
     places = _places(topology) if positions is None else _numbers(positions, (K, 2), "positions")
     with style.applied():
-        figure, picture = style.new_figure(6.2 if values is None else 7.2, 6.0)
+        width, height = np.ptp(places, axis=0) + 1e-9
+        tall = float(np.clip(6.0 * height / width, 3.0, 6.0))  # a flat layout gets a flat picture
+        figure, picture = style.new_figure(6.2 if values is None else 7.2, tall)
         axes = picture.subplots()
         axes.set_aspect("equal")
         axes.axis("off")
