@@ -29,7 +29,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
 from sottovoce.errors import ConfigError, SottovoceError
-from sottovoce.simulation.run import Run
+from sottovoce.simulation.run import Run, join
 
 FORMAT_VERSION = 1
 
@@ -66,7 +66,7 @@ class Record:
         files = _chunk_files(self.folder)
         with _readable(self.folder):
             parts = [_load(path) for path in files]
-            metrics = {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
+            metrics = join(parts)
             if any(values.shape[1] != int(files[-1].stem) for values in metrics.values()):
                 raise ValueError("a chunk is missing")
         _save(self.folder / "metrics.safetensors", metrics)

@@ -9,7 +9,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.run import round_bar
 from sottovoce.noise import Noise
 from sottovoce.simulation.engine import Chunk, chunks
-from sottovoce.simulation.run import Run
+from sottovoce.simulation.run import Run, join
 from sottovoce.topologies import Topology
 
 Metrics = dict[tuple[Any, Any], dict[str, np.ndarray]]
@@ -116,8 +116,3 @@ def simulate(
         for n in noises
     }
     return next(iter(runs.values())) if single else runs
-
-
-def join(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Put the metrics of consecutive chunks, each [repeats, rounds in the chunk], one after the other."""
-    return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}

@@ -1,5 +1,6 @@
 """Run: the result of one simulated run, as plain arrays with a description of what was run."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,3 +38,8 @@ class Run:
         rounds, repeats = np.arange(1, self.rounds + 1), np.arange(self.repeats)
         index = pandas.MultiIndex.from_product([repeats, rounds], names=["repeat", "round"])
         return pandas.DataFrame({name: values.ravel() for name, values in self.metrics.items()}, index=index)
+
+
+def join(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Put the metrics of consecutive chunks, each [repeats, rounds in the chunk], one after the other."""
+    return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
