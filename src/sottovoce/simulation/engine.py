@@ -1,8 +1,8 @@
 """The only loop: runs a compiled comparison chunk by chunk and yields what each chunk measured.
 
 A chunk boundary is a checkpoint. Because every random number is addressed by (seed, repeat, round, id), the state and the number of
-rounds done are all that is needed to go on, and any division into chunks, any grouping of repeats and any number of devices give the
-same numbers.
+rounds done are all that is needed to go on; any division into chunks and any number of devices give the same bits. Another number of
+repeats side by side uses the same random numbers but may round sums differently in the last digit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
