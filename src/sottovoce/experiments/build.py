@@ -10,7 +10,7 @@ import numpy as np
 from sottovoce.accounting.documents import showkatbakhsh_schedule
 from sottovoce.algorithms import ALGORITHMS, Algorithm
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.experiments import sections
+from sottovoce.experiments import noise_sections, sections
 from sottovoce.experiments.sections import Config
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.problems import (
@@ -203,19 +203,21 @@ def _algorithm(section: sections.Algorithm) -> Algorithm:
 
 def _noise(config: Config, problem: Problem) -> Noise:
     section = config.noise
-    if isinstance(section, sections.PrescribedNoise):
+    if isinstance(section, noise_sections.PrescribedNoise):
         return _prescribed(config, section, problem)
     make: Callable[..., Noise] = SCHEMES[section.kind]
-    if isinstance(section, sections.NoNoise):
+    if isinstance(section, noise_sections.NoNoise):
         return make()
     make_law: Callable[..., Law] = LAWS[section.law]
     law = make_law(scale=section.scale) if section.law == "l2_laplace" else make_law(std=section.std)
-    if isinstance(section, sections.IndependentNoise):
+    if isinstance(section, noise_sections.IndependentNoise):
         return make(law, per_edge=section.per_edge, self_noise=section.self_noise)
+    if isinstance(section, noise_sections.GopaNoise):
+        return make(law, pairwise_std=section.pairwise_std)
     return make(law)
 
 
-def _prescribed(config: Config, section: sections.PrescribedNoise, problem: Problem) -> Noise:
+def _prescribed(config: Config, section: noise_sections.PrescribedNoise, problem: Problem) -> Noise:
     """The message of round t + 1 carries the noise of gradient round t; the first one is public, the last ones repeat."""
     algorithm = config.algorithm
     if not isinstance(algorithm, sections.DgdAlgorithm):

@@ -7,24 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-
-
-def _wrong(message: str) -> PydanticCustomError:
-    return PydanticCustomError("does_not_fit", "{message}", {"message": message})
-
-
-class Section(BaseModel):
-    """Values of one TOML table: immutable, of the stated types (no text for numbers), nothing unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+from sottovoce.experiments.noise_sections import Noise
+from sottovoce.experiments.values import Count, Fraction, NonNegative, Positive, Seed, wrong
+from sottovoce.experiments.values import Section as Section
 
 
 class ExperimentSection(Section):
@@ -48,7 +35,7 @@ class TopologySection(Section):
     @model_validator(mode="after")
     def _one_schedule(self) -> Self:
         if self.dropout is not None and self.random_pair:
-            raise _wrong("dropout and random_pair are two schedules of active links; keep one")
+            raise wrong("dropout and random_pair are two schedules of active links; keep one")
         return self
 
 
@@ -168,7 +155,7 @@ def _range(given: Any) -> Any:
     """A TOML list [low, high] as a pair."""
     numbers = isinstance(given, list | tuple) and all(type(number) in (int, float) for number in given)
     if not numbers or len(given) != 2 or not all(map(math.isfinite, given)) or given[0] > given[1]:
-        raise _wrong(f"write two finite numbers, [low, high]; given {given!r}")
+        raise wrong(f"write two finite numbers, [low, high]; given {given!r}")
     return tuple(map(float, given))
 
 
@@ -176,7 +163,7 @@ def _deviations(given: Any) -> Any:
     """A range of standard deviations."""
     low, high = _range(given)
     if low < 0:
-        raise _wrong(f"standard deviations are not negative; given {given!r}")
+        raise wrong(f"standard deviations are not negative; given {given!r}")
     return low, high
 
 
@@ -186,7 +173,7 @@ def _ranges(given: Any) -> Any:
         return tuple(_ranges(limits) for limits in given)
     low, high = _range(given)
     if low == high:
-        raise _wrong(f"a range needs low < high; given {given!r}")
+        raise wrong(f"a range needs low < high; given {given!r}")
     return low, high
 
 
@@ -198,6 +185,7 @@ _MADE_FOR = {  # synthetic data -> the problems they suit
     "truncated_gaussian": ("mean_estimation",),
     "synthetic_clicks": ("logistic_regression",),
 }
+_Sizes = Mapping[str, tuple[str, ...]]  # synthetic data -> the keys that size them
 _DEALT_OUT = ("synthetic_clicks",)  # the others are made for each agent
 _SIZES = {"samples": "samples (records of one agent)", "dimension": "dimension", "records": "records (of all agents)"}
 
@@ -205,7 +193,7 @@ _SIZES = {"samples": "samples (records of one agent)", "dimension": "dimension",
 class ProblemSection(Section):
     """Where the records come from, how they are scaled, and how they are split over the agents."""
 
-    sizes: ClassVar[Mapping[str, tuple[str, ...]]]  # synthetic data -> the keys that size them
+    sizes: ClassVar[_Sizes]
 
     data: Annotated[str, AfterValidator(lambda name: "synthetic" if name == "synthetic_regression" else name)]
     target: str | None = None  # .csv only: the column to predict; None: the last
@@ -216,21 +204,21 @@ class ProblemSection(Section):
     @model_validator(mode="after")
     def _keys_fit_the_data(self) -> Self:
         if self.data in _MADE_FOR and self.data not in self.sizes:
-            raise _wrong(f'data = "{self.data}" is made for {", ".join(_MADE_FOR[self.data])} only')
+            raise wrong(f'data = "{self.data}" is made for {", ".join(_MADE_FOR[self.data])} only')
         needed = self.sizes.get(self.data, ())
         given = [key for key in _SIZES if getattr(self, key, None) is not None]
         if missing := [_SIZES[key] for key in needed if key not in given]:
-            raise _wrong(f'data = "{self.data}" needs {" and ".join(missing)}')
+            raise wrong(f'data = "{self.data}" needs {" and ".join(missing)}')
         if superfluous := [key for key in given if key not in needed]:
             suited = ", ".join(f'"{name}"' for name, keys in self.sizes.items() if superfluous[0] in keys)
             verb, them = ("apply", "them") if len(superfluous) > 1 else ("applies", "it")
-            raise _wrong(f"{' and '.join(superfluous)} {verb} to data = {suited} only; remove {them}")
+            raise wrong(f"{' and '.join(superfluous)} {verb} to data = {suited} only; remove {them}")
         if needed and self.partition is not None and self.data not in _DEALT_OUT:
-            raise _wrong(f"partition does not apply to {self.data} data, which are made for each agent; remove it")
+            raise wrong(f"partition does not apply to {self.data} data, which are made for each agent; remove it")
         if needed and self.bounds is not None:
-            raise _wrong(f"bounds do not apply to {self.data} data, which need no scaling; remove them")
+            raise wrong(f"bounds do not apply to {self.data} data, which need no scaling; remove them")
         if self.target is not None and not self.data.lower().endswith(".csv"):
-            raise _wrong(f'target names a column of a .csv file, and data = "{self.data}" is none; remove it')
+            raise wrong(f'target names a column of a .csv file, and data = "{self.data}" is none; remove it')
         return self
 
 
@@ -245,7 +233,7 @@ class RegressionProblem(ProblemSection):
 class LinearProblem(RegressionProblem):
     """A linear model with squared errors."""
 
-    sizes = {"synthetic": ("samples", "dimension")}
+    sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension")}
 
     kind: Literal["linear_regression"]
     samples: Count | None = None  # synthetic only: records of one agent
@@ -255,7 +243,7 @@ class LinearProblem(RegressionProblem):
 class LogisticProblem(RegressionProblem):
     """A linear classifier."""
 
-    sizes = {"synthetic_clicks": ("records",)}
+    sizes: ClassVar[_Sizes] = {"synthetic_clicks": ("records",)}
 
     kind: Literal["logistic_regression"]
     records: Count | None = None  # synthetic_clicks only: records of all agents
@@ -267,7 +255,7 @@ class LogisticProblem(RegressionProblem):
 class MeanProblem(ProblemSection):
     """The mean of points in a box."""
 
-    sizes = {"synthetic": ("samples", "dimension"), "truncated_gaussian": ("samples", "dimension")}
+    sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension"), "truncated_gaussian": ("samples", "dimension")}
 
     kind: Literal["mean_estimation"]
     radius: Positive
@@ -278,7 +266,7 @@ class MeanProblem(ProblemSection):
     def _labels_are_there(self) -> Self:
         by_label = isinstance(self.partition, DirichletPartition | LabelPartition)
         if by_label and self.target is None and self.data.lower().endswith(".csv"):
-            raise _wrong("this partition goes by label, so it needs target, the column of labels")
+            raise wrong("this partition goes by label, so it needs target, the column of labels")
         return self
 
 
@@ -304,54 +292,6 @@ class DgdAlgorithm(Section):
 
 
 Algorithm = Annotated[DiffusionAlgorithm | DgdAlgorithm, Field(discriminator="kind")]
-
-
-class NoNoise(Section):
-    """Messages in clear."""
-
-    kind: Literal["none"]
-
-
-class LawSection(Section):
-    """The law of one noise source; `std` or `scale`, whichever that law is given by."""
-
-    law: Literal["laplace", "gaussian", "l2_laplace"]
-    std: Positive | None = None
-    scale: Positive | None = None
-
-    @model_validator(mode="after")
-    def _law_has_its_number(self) -> Self:
-        needed, other = ("scale", "std") if self.law == "l2_laplace" else ("std", "scale")
-        if getattr(self, other) is not None:
-            raise _wrong(f'{other} does not apply to law = "{self.law}"; give {needed} instead')
-        if getattr(self, needed) is None:
-            raise _wrong(f'law = "{self.law}" needs {needed}, the size of the noise; there is no default')
-        return self
-
-
-class IndependentNoise(LawSection):
-    """Each sender's own noise, which does not cancel."""
-
-    kind: Literal["independent"]
-    per_edge: bool = False
-    self_noise: bool = True
-
-
-class CancellingNoise(LawSection):
-    """Noise that cancels in the centroid, or at each receiver."""
-
-    kind: Literal["graph_homomorphic", "local_graph_homomorphic"]
-
-
-class PrescribedNoise(Section):
-    """The noise that Showkatbakhsh et al. prescribe for their two-stage method: the document's numbers, not a guarantee of ours."""
-
-    kind: Literal["showkatbakhsh"]
-    document_epsilon: Positive
-    document_delta: Positive
-
-
-Noise = Annotated[NoNoise | IndependentNoise | CancellingNoise | PrescribedNoise, Field(discriminator="kind")]
 
 
 class PrivacySection(Section):

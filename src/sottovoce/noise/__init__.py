@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from sottovoce.noise.gopa import gopa
 from sottovoce.noise.graph_homomorphic import graph_homomorphic
 from sottovoce.noise.independent import independent
 from sottovoce.noise.laws import Gaussian, L2Laplace, Laplace, Law
@@ -26,6 +27,7 @@ SCHEMES: dict[str, Callable[..., Noise]] = {
     "independent": independent,
     "graph_homomorphic": graph_homomorphic,
     "local_graph_homomorphic": local_graph_homomorphic,
+    "gopa": gopa,
 }
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "cancels_at_receivers",
     "cancels_in_centroid",
     "centroid_residual",
+    "gopa",
     "graph_homomorphic",
     "independent",
     "local_graph_homomorphic",
