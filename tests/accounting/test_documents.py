@@ -1,37 +1,100 @@
-"""Numbers as documents print them."""
+"""What a document's number looks like, and which inputs every formula refuses."""
 
-import numpy as np
+import math
+
 import pytest
 
 import sottovoce as sv
-from sottovoce.accounting.documents import showkatbakhsh_budget, showkatbakhsh_schedule
+from sottovoce.accounting import documents
+
+DIFFUSION = {"step_size": 0.4, "gradient_bound": 1.0, "scale": 10.0, "rounds": 25, "norm": "l1", "dimension": 2}
+SETTING = {
+    "epsilon": 4.0,
+    "delta": 1e-3,
+    "gradient_rounds": 20,
+    "gradient_bound": 1.0,
+    "strong_convexity": 1.0,
+    "smoothness": 2.0,
+    "dimension": 2,
+    "num_agents": 3,
+    "second_eigenvalue": 0.5,
+    "initial_error": 1.0,
+    "squared_norm": 3.0,
+}
+CALLS = {  # every formula with a complete set of arguments
+    documents.vlaski_sayed_sensitivity: {"step_size": 0.4, "gradient_bound": 1.0, "rounds": 25},
+    documents.vlaski_sayed_epsilon: DIFFUSION,
+    documents.vlaski_sayed_epsilon_as_printed: DIFFUSION,
+    documents.rizk_sensitivity: {
+        "error_bound": 1.0,
+        "changed_error_bound": 1.0,
+        "optimum_shift": 0.5,
+        "num_agents": 4,
+    },
+    documents.rizk_failure_probability: {
+        "mean_square_error": 0.1,
+        "changed_mean_square_error": 0.1,
+        "error_bound": 1.0,
+        "changed_error_bound": 1.0,
+    },
+    documents.rizk_mutual_information: {"message_variance": 1.0, "noise_variance": 1.0, "noise": "laplace"},
+    documents.showkatbakhsh_condition: {"epsilon": 1.0, "delta": 1e-5, "hand_over": "noised"},
+    documents.showkatbakhsh_epsilon: {"spent": 0.1, "delta": 1e-5, "hand_over": "clear"},
+    documents.showkatbakhsh_kappa: {"epsilon": 1.0, "delta": 1e-5, "gradient_bound": 2.0, "hand_over": "noised"},
+    documents.showkatbakhsh_spent_share: {"gradient_rounds": 20},
+    documents.showkatbakhsh_gaussian_variance: {"sensitivity": 2.0, "epsilon": 0.5, "delta": 1e-5},
+    documents.showkatbakhsh_gaussian_variance_as_printed: {"sensitivity": 2.0, "epsilon": 0.5, "delta": 1e-5},
+}
+ZERO_IS_FINE = {"mean_square_error", "changed_mean_square_error", "optimum_shift", "initial_error", "squared_norm"}
 
 
-def test_budget_at_epsilon_one():
-    """1 / (1 + 2 ln(2e5)) = 0.0393513 at (1, 1e-5), worked out by hand from Theorem 1."""
-    assert showkatbakhsh_budget(1.0, 1e-5) == pytest.approx(0.0393513, rel=1e-5)
+EACH_ARGUMENT = [
+    pytest.param(formula, arguments, name, id=f"{formula.__name__}-{name}")
+    for formula, arguments in CALLS.items()
+    for name in arguments
+]
 
 
-@pytest.mark.parametrize(("rounds", "share"), [(20, 0.85), (1000, 0.98)])
-def test_the_schedule_spends_almost_all_of_its_budget_and_never_more(rounds, share):
-    step, sensitivity = 0.7, 0.03
-    M = showkatbakhsh_schedule(epsilon=4.0, delta=1e-3, gradient_rounds=rounds, step_size=step, sensitivity=sensitivity)
-    spent = np.sum((step / np.arange(1, rounds + 1) * sensitivity) ** 2 / M**2) / showkatbakhsh_budget(4.0, 1e-3)
-    assert spent <= 1.0
-    assert spent == pytest.approx(share, abs=0.01)
+@pytest.mark.parametrize(("formula", "arguments"), list(CALLS.items()), ids=[formula.__name__ for formula in CALLS])
+def test_every_formula_gives_a_statement_with_source_and_verdict(formula, arguments):
+    statement = formula(**arguments)
+    assert isinstance(statement, documents.DocumentStatement)
+    assert math.isfinite(statement.value)
+    text = str(statement)
+    assert text.startswith(statement.source)
+    assert f"{statement.value:.6g}" in text
+    assert statement.verdict in text
+    assert ("does not hold" in text) is not statement.upper_bound
 
 
-def test_noise_falls_with_epsilon_and_with_the_number_of_records():
-    base = {"delta": 1e-3, "gradient_rounds": 5, "step_size": 1.0}
-    one = showkatbakhsh_schedule(epsilon=1.0, sensitivity=0.1, **base)
-    np.testing.assert_allclose(showkatbakhsh_schedule(epsilon=1.0, sensitivity=0.05, **base), one / 2)
-    assert (showkatbakhsh_schedule(epsilon=2.0, sensitivity=0.1, **base) < one).all()
+def test_a_statement_is_a_sentence():
+    statement = documents.vlaski_sayed_sensitivity(step_size=0.5, gradient_bound=2.0, rounds=3)
+    assert str(statement) == (
+        "Vlaski & Sayed, Lemma 11.4 states sensitivity = 6, which holds: it bounds the distance of two runs with equal "
+        "noise, in the norm of the gradient bound; a privacy loss needs the distance at equal messages."
+    )
 
 
-@pytest.mark.parametrize(
-    "bad", [{"epsilon": 0.0}, {"delta": 0.0}, {"delta": 1.0}, {"sensitivity": 0.0}, {"gradient_rounds": 0}]
-)
-def test_numbers_outside_the_theorem_are_refused(bad):
-    good = {"epsilon": 1.0, "delta": 1e-3, "gradient_rounds": 5, "step_size": 1.0, "sensitivity": 0.1}
-    with pytest.raises(sv.ConfigError):
-        showkatbakhsh_schedule(**(good | bad))
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, True, "x", None])
+@pytest.mark.parametrize(("formula", "arguments", "name"), EACH_ARGUMENT)
+def test_no_formula_takes_what_is_no_number_in_its_range(formula, arguments, name, bad):
+    if name in ZERO_IS_FINE and bad == 0.0:
+        formula(**(arguments | {name: bad}))
+        return
+    with pytest.raises(sv.ConfigError, match=name):
+        formula(**(arguments | {name: bad}))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, True, "x"])
+@pytest.mark.parametrize("name", list(SETTING))
+def test_no_setting_holds_what_is_no_number_in_its_range(name, bad):
+    documents.ShowkatbakhshSetting(**SETTING)
+    with pytest.raises(sv.ConfigError, match=name):
+        documents.ShowkatbakhshSetting(**(SETTING | {name: bad}))
+
+
+def test_settings_that_contradict_themselves_are_refused():
+    with pytest.raises(sv.ConfigError, match="second_eigenvalue"):
+        documents.ShowkatbakhshSetting(**(SETTING | {"second_eigenvalue": 1.0}))
+    with pytest.raises(sv.ConfigError, match="exceeds smoothness"):
+        documents.ShowkatbakhshSetting(**(SETTING | {"strong_convexity": 3.0}))

@@ -1,0 +1,65 @@
+"""Privacy numbers as documents print them: each under its source, with a verdict, and never as a guarantee of ours.
+
+Every function evaluates one printed statement and returns a `DocumentStatement`, which says whether the number is an
+upper bound for what the document claims. Where a formula had to be mended, the mended form is a second function. One
+module per document:
+
+    vlaski_sayed         Vlaski & Sayed, chapter 11: diffusion with graph-homomorphic Laplace noise
+    rizk                 Rizk et al. 2023: sensitivity with high probability, epsilon, mutual information
+    showkatbakhsh        Showkatbakhsh et al.: two-stage gradient descent with Gaussian noise, and its schedule
+    showkatbakhsh_error  the same document's error bound
+"""
+
+from sottovoce.accounting.documents.rizk import (
+    rizk_epsilon,
+    rizk_failure_probability,
+    rizk_mutual_information,
+    rizk_sensitivity,
+)
+from sottovoce.accounting.documents.showkatbakhsh import (
+    showkatbakhsh_budget,
+    showkatbakhsh_condition,
+    showkatbakhsh_epsilon,
+    showkatbakhsh_exact_budget,
+    showkatbakhsh_gaussian_variance,
+    showkatbakhsh_gaussian_variance_as_printed,
+    showkatbakhsh_kappa,
+    showkatbakhsh_noise_ratio,
+    showkatbakhsh_schedule,
+    showkatbakhsh_spent_share,
+)
+from sottovoce.accounting.documents.showkatbakhsh_error import (
+    ShowkatbakhshSetting,
+    showkatbakhsh_error_bound,
+    showkatbakhsh_error_bound_as_printed,
+)
+from sottovoce.accounting.documents.statement import DocumentStatement
+from sottovoce.accounting.documents.vlaski_sayed import (
+    vlaski_sayed_epsilon,
+    vlaski_sayed_epsilon_as_printed,
+    vlaski_sayed_sensitivity,
+)
+
+__all__ = [
+    "DocumentStatement",
+    "ShowkatbakhshSetting",
+    "rizk_epsilon",
+    "rizk_failure_probability",
+    "rizk_mutual_information",
+    "rizk_sensitivity",
+    "showkatbakhsh_budget",
+    "showkatbakhsh_condition",
+    "showkatbakhsh_epsilon",
+    "showkatbakhsh_error_bound",
+    "showkatbakhsh_error_bound_as_printed",
+    "showkatbakhsh_exact_budget",
+    "showkatbakhsh_gaussian_variance",
+    "showkatbakhsh_gaussian_variance_as_printed",
+    "showkatbakhsh_kappa",
+    "showkatbakhsh_noise_ratio",
+    "showkatbakhsh_schedule",
+    "showkatbakhsh_spent_share",
+    "vlaski_sayed_epsilon",
+    "vlaski_sayed_epsilon_as_printed",
+    "vlaski_sayed_sensitivity",
+]

@@ -1,0 +1,79 @@
+"""Observers: who looks, as data."""
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sottovoce.errors import ConfigError
+from sottovoce.observers.observer import Observer, View, view
+
+
+def eavesdropper() -> Observer:
+    """Someone who reads every link (in a federation: every uplink and the broadcast), but no agent's own copy."""
+    return Observer(name="eavesdropper", all_links=True)
+
+
+def curious_agent(agent: int) -> Observer:
+    """One agent: reads what it is sent and knows its own noise, data and models."""
+    return Observer(name=f"curious agent {agent}", members=(_agent(agent),))
+
+
+def coalition(agents: Iterable[int]) -> Observer:
+    """Several agents who put together what they are sent and what they know."""
+    members = tuple(sorted({_agent(agent) for agent in agents}))
+    if not members:
+        raise ConfigError("a coalition needs at least one agent; none was given.")
+    return Observer(name=f"coalition {', '.join(map(str, members))}", members=members)
+
+
+def server() -> Observer:
+    """The relay of a federation: reads what every agent sends to it."""
+    return Observer(name="server", server=True)
+
+
+def links(pairs: Iterable[tuple[int, int]]) -> Observer:
+    """Someone who reads the given links, each (sender, receiver)."""
+    tapped = tuple(sorted({(_agent(sender), _agent(receiver)) for sender, receiver in pairs}))
+    if not tapped:
+        raise ConfigError("links() needs at least one (sender, receiver); none was given.")
+    return Observer(name="links " + ", ".join(f"{sender}->{receiver}" for sender, receiver in tapped), links=tapped)
+
+
+def final_model() -> Observer:
+    """Whoever gets the centroid of the final models, and nothing else."""
+    return Observer(name="final model", final_model=True)
+
+
+def _agent(agent: Any) -> int:
+    try:
+        if isinstance(agent, bool):
+            raise TypeError
+        index = operator.index(agent)
+    except TypeError:
+        raise ConfigError(f"agent {agent!r} is not a whole number; agents are numbered from 0.") from None
+    if index < 0:
+        raise ConfigError(f"agent {agent} is negative; agents are numbered from 0.")
+    return index
+
+
+OBSERVERS: dict[str, Callable[..., Observer]] = {
+    "eavesdropper": eavesdropper,
+    "curious_agent": curious_agent,
+    "coalition": coalition,
+    "server": server,
+    "links": links,
+    "final_model": final_model,
+}
+
+__all__ = [
+    "OBSERVERS",
+    "Observer",
+    "View",
+    "coalition",
+    "curious_agent",
+    "eavesdropper",
+    "final_model",
+    "links",
+    "server",
+    "view",
+]
