@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sottovoce as sv
@@ -32,6 +32,13 @@ def test_log_delta_equals_sixty_digit_arithmetic_from_the_bulk_to_the_far_tail(m
     epsilon = max(0.0, mu * (t + mu / 2))
     rounding = 1e-15 * (1 + abs(t) * (epsilon / mu + mu))
     assert abs(gaussian.log_delta(mu, epsilon) - exact_log_delta(mu, epsilon)) <= 20 * rounding
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(12.0, 0.0), (14.0, 3.0), (60.0, 1200.0), (100.0, 1.0)])
+def test_log_delta_keeps_the_digits_of_one_minus_delta(mu, epsilon):
+    """Down to ln delta = -1e-545 in the last case, where the float answer is zero."""
+    exact = float(exact_log_delta(mu, epsilon)) if mu < 100 else 0.0
+    assert gaussian.log_delta(mu, epsilon) == pytest.approx(exact, rel=1e-12)
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.3, 1.0, 7.0])
@@ -98,6 +105,7 @@ def test_delta_is_the_hockey_stick_divergence_of_two_gaussians():
         assert gaussian.delta(mu, epsilon) == pytest.approx(integral, rel=1e-8)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1e3), st.floats(-50, -0.31))
 def test_epsilon_is_never_below_what_delta_allows(mu, log10_delta):
     """At epsilon, delta is at most the one asked for, up to the rounding of epsilon times its slope t / mu."""
@@ -107,6 +115,7 @@ def test_epsilon_is_never_below_what_delta_allows(mu, log10_delta):
     assert gaussian.log_delta(mu, epsilon) <= math.log(delta) + 1e-14 * (1 + abs(t) * (epsilon / mu + mu))
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1e3), st.floats(1.001, 10.0), st.floats(1e-50, 0.5))
 def test_more_shift_costs_more_epsilon_and_a_larger_delta_costs_less(mu, factor, delta):
     assert gaussian.epsilon(mu * factor, delta) >= gaussian.epsilon(mu, delta)
@@ -127,6 +136,8 @@ def test_the_classical_formula_is_valid_below_one_and_too_small_at_ten():
     """At epsilon = 10, delta = 1e-8 it prescribes 0.610636 where 0.615846 is needed: its true delta is above 1e-8."""
     for epsilon, delta in [(0.1, 1e-5), (0.5, 1e-6), (0.99, 1e-3)]:
         assert gaussian.delta(1 / gaussian.classic_std(epsilon, delta, 1.0), epsilon) < delta
+    assert gaussian.classic_std(0.1, 1e-5, 1.0) == pytest.approx(48.448053, rel=1e-7)  # sqrt(2 ln 125000) / 0.1
+    assert gaussian.classic_std(0.5, 1e-6, 3.0) == pytest.approx(3 * 10.597605, rel=1e-7)
     outside = math.sqrt(2 * math.log(1.25 / 1e-8)) / 10
     assert outside == pytest.approx(0.610636, rel=1e-6)
     assert gaussian.delta(1 / outside, 10.0) > 1.2e-8

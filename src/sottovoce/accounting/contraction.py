@@ -28,7 +28,7 @@ every message; for c < 1 the value stays below sqrt((1 + c) / (1 - c)) b / std f
 
 import math
 
-from sottovoce.errors import ConfigError
+from sottovoce.accounting.arguments import checked, whole
 
 
 def contraction_mu(*, step_size: float, sensitivity: float, std: float, contraction: float, rounds: int) -> float:
@@ -42,12 +42,9 @@ def contraction_mu(*, step_size: float, sensitivity: float, std: float, contract
         rounds: T, the number of noisy messages before the release.
     """
     for name, value in (("step_size", step_size), ("sensitivity", sensitivity), ("std", std)):
-        if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
-            raise ConfigError(f"{name} = {value!r}; it must be a positive finite number.")
-    if isinstance(contraction, bool) or not 0.0 <= contraction <= 1.0:
-        raise ConfigError(f"contraction = {contraction!r}; it must lie from 0 to 1. Take step_size <= 2 / smoothness.")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise ConfigError(f"rounds = {rounds!r}; it must be an integer of at least 1.")
+        checked(name, value, "(0, inf)")
+    checked("contraction", contraction, "[0, 1]")
+    whole("rounds", rounds)
     c, power = contraction, contraction**rounds
     geometric = 1.0 if c == 0.0 else float(rounds)  # 1 + c + ... + c^(T-1)
     if 0.0 < c < 1.0:

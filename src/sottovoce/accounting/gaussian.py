@@ -25,13 +25,13 @@ that is too small: an iteration stopped early would still be a valid guarantee.
 """
 
 import math
-from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, erfinv, ndtr, ndtri
 
+from sottovoce.accounting.arguments import checked
 from sottovoce.errors import ConfigError
 
 
@@ -161,29 +161,6 @@ def classic_std(epsilon: float, delta: float, sensitivity: float) -> float:
     except ConfigError as error:
         raise ConfigError(f"{error} The classical formula is proved there only; use std, which is exact.") from None
     return sensitivity * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
-
-
-def checked(name: str, value: float, interval: str) -> float:
-    """Return `value` as a float if it is a real number in `interval`, written as in mathematics: "[0, 1)".
-
-    Raises:
-        ConfigError: for booleans, anything that is no real number, NaN, and numbers outside the interval.
-    """
-    low, high = _ends(interval)
-    number = math.nan
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        number = float(value)
-    above = low <= number if interval[0] == "[" else low < number
-    below = number <= high if interval[-1] == "]" else number < high
-    if not (above and below):
-        raise ConfigError(f"{name} = {value!r}; it must be a number in {interval}. Give {name} in that range.")
-    return number
-
-
-@cache
-def _ends(interval: str) -> tuple[float, float]:
-    low, high = interval[1:-1].split(",")
-    return float(low), float(high)
 
 
 def _mills(x: float) -> float:

@@ -31,7 +31,8 @@ from typing import Literal
 
 import numpy as np
 
-from sottovoce.accounting.documents.statement import DocumentStatement, choice, count, non_negative, positive
+from sottovoce.accounting.arguments import checked, chosen, whole
+from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.errors import ConfigError
 
 
@@ -52,10 +53,13 @@ def rizk_sensitivity(
             all data.
         num_agents: P.
     """
-    B, B_changed = positive(error_bound, "error_bound"), positive(changed_error_bound, "changed_error_bound")
-    shift = non_negative(optimum_shift, "optimum_shift")
+    B, B_changed = (
+        checked("error_bound", error_bound, "(0, inf)"),
+        checked("changed_error_bound", changed_error_bound, "(0, inf)"),
+    )
+    shift = checked("optimum_shift", optimum_shift, "[0, inf)")
     return DocumentStatement(
-        value=B + B_changed + math.sqrt(count(num_agents, "num_agents")) * shift,
+        value=B + B_changed + math.sqrt(whole("num_agents", num_agents)) * shift,
         kind="sensitivity",
         source="Rizk et al. 2023, eq. 28",
         upper_bound=False,
@@ -90,9 +94,12 @@ def rizk_failure_probability(
     Raises:
         ConfigError: if a factor of eq. 29 is negative, where the product says nothing.
     """
-    x = non_negative(mean_square_error, "mean_square_error") / positive(error_bound, "error_bound") ** 2
-    y = non_negative(changed_mean_square_error, "changed_mean_square_error")
-    y /= positive(changed_error_bound, "changed_error_bound") ** 2
+    x = (
+        checked("mean_square_error", mean_square_error, "[0, inf)")
+        / checked("error_bound", error_bound, "(0, inf)") ** 2
+    )
+    y = checked("changed_mean_square_error", changed_mean_square_error, "[0, inf)")
+    y /= checked("changed_error_bound", changed_error_bound, "(0, inf)") ** 2
     if max(x, y) > 1.0:
         raise ConfigError(
             f"mean square errors are {x:g} and {y:g} of the squared bounds; eq. 29 says something only up to 1. "
@@ -126,9 +133,9 @@ def rizk_epsilon(sensitivities: Sequence[float], *, num_agents: int, std: float)
     """
     if len(sensitivities) == 0:
         raise ConfigError("sensitivities is empty; give one number for every round.")
-    total = float(np.sum([non_negative(delta, "a sensitivity") for delta in sensitivities]))
+    total = float(np.sum([checked("a sensitivity", delta, "[0, inf)") for delta in sensitivities]))
     return DocumentStatement(
-        value=math.sqrt(2.0) * count(num_agents, "num_agents") / positive(std, "std") * total,
+        value=math.sqrt(2.0) * whole("num_agents", num_agents) / checked("std", std, "(0, inf)") * total,
         kind="epsilon",
         source="Rizk et al. 2023, eq. 31",
         upper_bound=False,
@@ -158,8 +165,10 @@ def rizk_mutual_information(
         noise_variance: sigma_g^2 of one coordinate of the noise.
         noise: the law of the noise that is added.
     """
-    ratio = positive(message_variance, "message_variance") / positive(noise_variance, "noise_variance")
-    gaussian = choice(noise, ("gaussian", "laplace"), "noise") == "gaussian"
+    ratio = checked("message_variance", message_variance, "(0, inf)") / checked(
+        "noise_variance", noise_variance, "(0, inf)"
+    )
+    gaussian = chosen("noise", noise, ("gaussian", "laplace")) == "gaussian"
     reason = (
         "no message law of this variance tells more through Gaussian noise"
         if gaussian

@@ -27,7 +27,8 @@ from typing import Literal
 import numpy as np
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.documents.statement import DocumentStatement, choice, count, fraction, positive
+from sottovoce.accounting.arguments import checked, chosen, whole
+from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.errors import ConfigError
 
 HandOver = Literal["noised", "clear"]
@@ -35,13 +36,13 @@ HandOver = Literal["noised", "clear"]
 
 def showkatbakhsh_budget(epsilon: float, delta: float) -> float:
     """The right-hand side of Theorem 1, eq. 14: what sum_t Delta(t)^2 / M_t^2 may reach."""
-    eps = positive(epsilon, "epsilon")
-    return eps**2 / (eps + 2.0 * math.log(2.0 / fraction(delta, "delta")))
+    eps = checked("epsilon", epsilon, "(0, inf)")
+    return eps**2 / (eps + 2.0 * math.log(2.0 / checked("delta", delta, "(0, 1)")))
 
 
 def showkatbakhsh_exact_budget(epsilon: float, delta: float) -> float:
     """What sum_t Delta(t)^2 / M_t^2 may really reach: the squared Gaussian-DP parameter of (epsilon, delta)."""
-    return gaussian.mu(positive(epsilon, "epsilon"), fraction(delta, "delta")) ** 2
+    return gaussian.mu(checked("epsilon", epsilon, "(0, inf)"), checked("delta", delta, "(0, 1)")) ** 2
 
 
 def showkatbakhsh_noise_ratio(epsilon: float, delta: float) -> float:
@@ -82,9 +83,9 @@ def showkatbakhsh_epsilon(spent: float, delta: float, *, hand_over: HandOver) ->
         delta: target, in (0, 1).
         hand_over: "clear" for Algorithm 1 as printed, "noised" for `algorithms.dgd`.
     """
-    s = positive(spent, "spent")
+    s = checked("spent", spent, "(0, inf)")
     return DocumentStatement(
-        value=0.5 * (s + math.sqrt(s**2 + 8.0 * s * math.log(2.0 / fraction(delta, "delta")))),
+        value=0.5 * (s + math.sqrt(s**2 + 8.0 * s * math.log(2.0 / checked("delta", delta, "(0, 1)")))),
         kind="epsilon",
         source="Showkatbakhsh et al., Theorem 1",
         upper_bound=_noised(hand_over),
@@ -109,7 +110,7 @@ def showkatbakhsh_kappa(
         hand_over: "clear" for Algorithm 1 as printed, "noised" for `algorithms.dgd`.
     """
     return DocumentStatement(
-        value=showkatbakhsh_budget(epsilon, delta) / (4.0 * positive(gradient_bound, "gradient_bound") ** 2),
+        value=showkatbakhsh_budget(epsilon, delta) / (4.0 * checked("gradient_bound", gradient_bound, "(0, inf)") ** 2),
         kind="budget",
         source="Showkatbakhsh et al., Corollary 1",
         upper_bound=_noised(hand_over),
@@ -131,8 +132,8 @@ def showkatbakhsh_schedule(
         step_size: eta, where round t steps by eta / t.
         sensitivity: l2 change of one agent's gradient when one record is replaced, at the same model.
     """
-    T, budget = count(gradient_rounds, "gradient_rounds"), showkatbakhsh_budget(epsilon, delta)
-    change = positive(step_size, "step_size") * positive(sensitivity, "sensitivity")
+    T, budget = whole("gradient_rounds", gradient_rounds), showkatbakhsh_budget(epsilon, delta)
+    change = checked("step_size", step_size, "(0, inf)") * checked("sensitivity", sensitivity, "(0, inf)")
     t = np.arange(1, T + 1)
     variance = 2.0 / budget * change**2 * math.sqrt(T) / t**1.5
     return np.asarray(np.sqrt(variance))
@@ -149,7 +150,7 @@ def showkatbakhsh_spent_share(gradient_rounds: int) -> DocumentStatement:
     Args:
         gradient_rounds: T.
     """
-    T = count(gradient_rounds, "gradient_rounds")
+    T = whole("gradient_rounds", gradient_rounds)
     return DocumentStatement(
         value=float(np.sum(1.0 / np.sqrt(np.arange(1, T + 1))) / (2.0 * math.sqrt(T))),
         kind="share",
@@ -173,7 +174,7 @@ def showkatbakhsh_gaussian_variance_as_printed(
         epsilon: target, in (0, 1).
         delta: target, in (0, 1).
     """
-    holds = positive(sensitivity, "sensitivity") <= 1.0
+    holds = checked("sensitivity", sensitivity, "(0, inf)") <= 1.0
     return DocumentStatement(
         value=_classic(epsilon, delta) * sensitivity,
         kind="variance",
@@ -197,7 +198,7 @@ def showkatbakhsh_gaussian_variance(*, sensitivity: float, epsilon: float, delta
         delta: target, in (0, 1).
     """
     return DocumentStatement(
-        value=_classic(epsilon, delta) * positive(sensitivity, "sensitivity") ** 2,
+        value=_classic(epsilon, delta) * checked("sensitivity", sensitivity, "(0, inf)") ** 2,
         kind="variance",
         source="Showkatbakhsh et al., Proposition 2 with the square",
         upper_bound=True,
@@ -206,16 +207,16 @@ def showkatbakhsh_gaussian_variance(*, sensitivity: float, epsilon: float, delta
 
 
 def _classic(epsilon: float, delta: float) -> float:
-    eps = positive(epsilon, "epsilon")
+    eps = checked("epsilon", epsilon, "(0, inf)")
     if eps >= 1.0:
         raise ConfigError(
             f"epsilon = {eps:g}; Proposition 2 needs epsilon < 1. Use accounting.gaussian.std, which is exact."
         )
-    return 2.0 * math.log(1.25 / fraction(delta, "delta")) / eps**2
+    return 2.0 * math.log(1.25 / checked("delta", delta, "(0, 1)")) / eps**2
 
 
 def _noised(hand_over: str) -> bool:
-    return choice(hand_over, ("noised", "clear"), "hand_over") == "noised"
+    return chosen("hand_over", hand_over, ("noised", "clear")) == "noised"
 
 
 def _hand_over_verdict(hand_over: str) -> str:

@@ -29,15 +29,9 @@ factor 2 on both sums, (34) has 3 where (36) has 4, and sum 1/t <= ln T is false
 import math
 from dataclasses import dataclass
 
+from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.showkatbakhsh import HandOver, showkatbakhsh_budget
-from sottovoce.accounting.documents.statement import (
-    DocumentStatement,
-    choice,
-    count,
-    fraction,
-    non_negative,
-    positive,
-)
+from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.errors import ConfigError
 
 
@@ -75,12 +69,12 @@ class ShowkatbakhshSetting:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "gradient_bound", "strong_convexity", "smoothness"):
-            positive(getattr(self, name), name)
+            checked(name, getattr(self, name), "(0, inf)")
         for name in ("gradient_rounds", "dimension", "num_agents"):
-            count(getattr(self, name), name)
+            whole(name, getattr(self, name))
         for name in ("second_eigenvalue", "initial_error", "squared_norm"):
-            non_negative(getattr(self, name), name)
-        fraction(self.delta, "delta")
+            checked(name, getattr(self, name), "[0, inf)")
+        checked("delta", self.delta, "(0, 1)")
         if self.second_eigenvalue >= 1.0:
             raise ConfigError(
                 f"second_eigenvalue = {self.second_eigenvalue:g}; it must be below 1. "
@@ -117,7 +111,7 @@ def showkatbakhsh_error_bound_as_printed(setting: ShowkatbakhshSetting, *, conse
     """
     T, G, p, gap = setting.gradient_rounds, setting.gradient_bound, setting.dimension, 1.0 - setting.second_eigenvalue
     a_squared, kappa = setting.step_size**2, setting.kappa
-    c_exp = 2.0 * setting.squared_norm * setting.second_eigenvalue ** (2 * count(consensus_rounds, "consensus_rounds"))
+    c_exp = 2.0 * setting.squared_norm * setting.second_eigenvalue ** (2 * whole("consensus_rounds", consensus_rounds))
     c_log = G**2 * (1.0 + 1.0 / gap) * a_squared
     c_root = 2.0 * math.sqrt(2.0 * p) * G / math.sqrt(kappa) * (4.0 + 3.0 / gap) * a_squared
     average = setting.initial_error / T + c_log * math.log(T) / T + c_root / math.sqrt(T) + 2.0 * p / kappa * a_squared
@@ -146,9 +140,9 @@ def showkatbakhsh_error_bound(
     """
     T, G, p, beta = setting.gradient_rounds, setting.gradient_bound, setting.dimension, setting.second_eigenvalue
     a_squared, kappa, mixing = setting.step_size**2, setting.kappa, 2.0 * beta / (1.0 - beta)
-    noised = choice(hand_over, ("noised", "clear"), "hand_over") == "noised"
+    noised = chosen("hand_over", hand_over, ("noised", "clear")) == "noised"
     last_variance = 2.0 / kappa * a_squared / T if noised else 0.0  # M_T^2
-    decay = beta ** (2 * count(consensus_rounds, "consensus_rounds"))
+    decay = beta ** (2 * whole("consensus_rounds", consensus_rounds))
     disagreement = decay * (setting.squared_norm + p * setting.num_agents * last_variance)
     average = (
         setting.initial_error / T

@@ -23,7 +23,8 @@ The norm is l1, because Laplace coordinates are independent; (11.40) leaves it o
 import math
 from typing import Literal
 
-from sottovoce.accounting.documents.statement import DocumentStatement, choice, count, positive
+from sottovoce.accounting.arguments import checked, chosen, whole
+from sottovoce.accounting.documents.statement import DocumentStatement
 
 Norm = Literal["l1", "l2"]
 
@@ -45,7 +46,10 @@ def vlaski_sayed_sensitivity(*, step_size: float, gradient_bound: float, rounds:
         rounds: i.
     """
     value = (
-        2.0 * positive(step_size, "step_size") * positive(gradient_bound, "gradient_bound") * count(rounds, "rounds")
+        2.0
+        * checked("step_size", step_size, "(0, inf)")
+        * checked("gradient_bound", gradient_bound, "(0, inf)")
+        * whole("rounds", rounds)
     )
     return DocumentStatement(
         value=value,
@@ -80,8 +84,8 @@ def vlaski_sayed_epsilon_as_printed(
         norm: the norm in which G bounds the gradient.
         dimension: number of parameters M.
     """
-    one_coordinate = count(dimension, "dimension") == 1
-    holds = choice(norm, ("l1", "l2"), "norm") == "l1" or one_coordinate
+    one_coordinate = whole("dimension", dimension) == 1
+    holds = chosen("norm", norm, ("l1", "l2")) == "l1" or one_coordinate
     reason = (
         "exact for graph-homomorphic noise, loose (i^2 where the truth is i) for independent noise sent alike to all"
         if holds
@@ -112,8 +116,8 @@ def vlaski_sayed_epsilon(
         norm: the norm in which G bounds the gradient.
         dimension: number of parameters M.
     """
-    root = math.sqrt(count(dimension, "dimension"))
-    in_l1 = root if choice(norm, ("l1", "l2"), "norm") == "l2" else 1.0
+    root = math.sqrt(whole("dimension", dimension))
+    in_l1 = root if chosen("norm", norm, ("l1", "l2")) == "l2" else 1.0
     return DocumentStatement(
         value=in_l1 * _printed(step_size, gradient_bound, scale, rounds),
         kind="epsilon",
@@ -124,6 +128,6 @@ def vlaski_sayed_epsilon(
 
 
 def _printed(step_size: float, gradient_bound: float, scale: float, rounds: int) -> float:
-    mu, G = positive(step_size, "step_size"), positive(gradient_bound, "gradient_bound")
-    i, b = count(rounds, "rounds"), positive(scale, "scale")
+    mu, G = checked("step_size", step_size, "(0, inf)"), checked("gradient_bound", gradient_bound, "(0, inf)")
+    i, b = whole("rounds", rounds), checked("scale", scale, "(0, inf)")
     return mu * G * (i**2 + i) / b
