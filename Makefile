@@ -36,6 +36,7 @@ check: lint test
 
 bench: setup
 	$(one_thread) $(BIN)/python benchmarks/engine.py
+	$(one_thread) $(BIN)/python benchmarks/accounting.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -11,7 +11,8 @@ Modules that need JAX are imported when first used, so that topologies, problems
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sottovoce import algorithms, noise, problems, theory, topologies
+from sottovoce import accounting, algorithms, noise, observers, problems, theory, topologies
+from sottovoce.accounting import Guarantee, account
 from sottovoce.errors import (
     BudgetExhausted,
     ConfigError,
@@ -41,15 +42,19 @@ __all__ = [
     "BudgetExhausted",
     "ConfigError",
     "Diverged",
+    "Guarantee",
     "IncompatibleChoice",
     "ProtocolError",
     "Run",
     "SottovoceError",
     "UnsupportedClaim",
+    "account",
+    "accounting",
     "algorithms",
     "expected_msd",
     "load",
     "noise",
+    "observers",
     "problems",
     "reports",
     "save",

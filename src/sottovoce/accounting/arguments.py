@@ -5,6 +5,7 @@ import operator
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sottovoce.errors import ConfigError
 
@@ -50,6 +51,22 @@ def chosen(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise ConfigError(f"{name} = {value!r}; choose one of {', '.join(map(repr, allowed))}.")
     return value
+
+
+def per_agent(name: str, value: ArrayLike, num_agents: int) -> np.ndarray:
+    """Return [K] positive finite numbers from one number or one per agent.
+
+    Raises:
+        ConfigError: another shape, or something that is no positive finite number.
+    """
+    given = np.asarray(value)
+    numbers = given.dtype.kind in "fiu" and given.shape in ((), (num_agents,))
+    if not numbers or not (np.isfinite(given) & (given > 0)).all():
+        raise ConfigError(
+            f"{name} = {value!r}; it must be one finite number above 0, or one for each of the {num_agents} agents. "
+            f"Clip the gradients to have one."
+        )
+    return np.broadcast_to(given.astype(float), (num_agents,))
 
 
 @cache

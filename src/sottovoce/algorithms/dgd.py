@@ -50,4 +50,5 @@ def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> 
         (Exchange(message, update),),
         sends_fresh=lambda round_: 1 < round_ <= gradient_rounds + 1,
         parameters={"step_size": step_size, "gradient_rounds": gradient_rounds, "box": box},
+        linear_part=None if box is None else dgd(step_size=step_size, gradient_rounds=gradient_rounds),
     )

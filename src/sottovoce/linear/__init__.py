@@ -3,14 +3,29 @@
 from sottovoce.linear.agents import check_agents
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.form import LinearRound, linear_round, round_coefficients, state_blocks
+from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
+from sottovoce.linear.relay import refuse_noise_a_relay_cannot_carry
+from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step
 
 __all__ = [
+    "BoundExchange",
+    "BoundRound",
     "Centroid",
     "LinearRound",
+    "NetworkRound",
+    "Rounds",
+    "Step",
+    "SystemRound",
+    "bound_rounds",
     "centroid",
     "check_agents",
+    "diffusion_step",
     "exchange_topologies",
     "linear_round",
+    "network_round",
+    "noise_rows",
+    "observed_round",
+    "refuse_noise_a_relay_cannot_carry",
     "round_coefficients",
     "state_blocks",
 ]

@@ -15,14 +15,13 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, Diverged
-from sottovoce.linear import check_agents
+from sottovoce.linear import check_agents, refuse_noise_a_relay_cannot_carry
 from sottovoce.noise import Noise
 from sottovoce.simulation.checks import (
     check_numbers,
     check_resumed,
     check_test_records,
     refuse_clear_hand_over,
-    refuse_noise_a_relay_cannot_carry,
 )
 from sottovoce.simulation.metrics import NEEDS_LABELS, choose_metrics
 from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison

@@ -1,0 +1,185 @@
+"""sv.account: the tightest guarantee that is proven for an observer.
+
+Candidates, each true on its own (docs/guarantees.md); the smallest is stated, with its name:
+
+    exact                   the observer can compute every state, so the linear view holds for adaptive gradients
+    sent-messages           everything the agent sends, given to somebody who knows all the rest
+    absorption              under a promise on the losses: the network's noise hides the difference before it is read
+    amplified-by-iteration  under strong convexity, for the final model: contracting steps forget
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sottovoce.accounting.arguments import chosen, per_agent
+from sottovoce.accounting.candidates import Adjacency, Case, Prepared, Unit
+from sottovoce.accounting.guarantee import Guarantee
+from sottovoce.accounting.participation import Participation, Poisson
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.linear import refuse_noise_a_relay_cannot_carry
+from sottovoce.noise import Gaussian, Noise
+from sottovoce.observers import Observer, view
+from sottovoce.problems import ConvexSmooth
+from sottovoce.topologies import Topology
+
+
+@overload
+def account(
+    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observer, *, rounds: int, sensitivity: ArrayLike,
+    unit: Unit = ..., adjacency: Adjacency = ..., participation: Participation = ..., losses: ConvexSmooth | None = ...,
+    agent: int | None = ..., same_model: bool | None = ...,
+) -> Guarantee: ...  # fmt: skip
+
+
+@overload
+def account(
+    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Sequence[Observer], *, rounds: int, sensitivity: ArrayLike,
+    unit: Unit = ..., adjacency: Adjacency = ..., participation: Participation = ..., losses: ConvexSmooth | None = ...,
+    agent: int | None = ..., same_model: bool | None = ...,
+) -> list[Guarantee]: ...  # fmt: skip
+
+
+def account(
+    topology: Topology,
+    algorithm: Algorithm,
+    noise: Noise,
+    observer: Observer | Sequence[Observer],
+    *,
+    rounds: int,
+    sensitivity: ArrayLike,
+    unit: Unit = "agent",
+    adjacency: Adjacency = "replace",
+    participation: Participation = "every-round",
+    losses: ConvexSmooth | None = None,
+    agent: int | None = None,
+    same_model: bool | None = None,
+) -> Guarantee | list[Guarantee]:
+    """How much an observer can learn about an agent's data.
+
+    Args:
+        topology: who talks to whom.
+        algorithm: what an agent does in a round.
+        noise: how messages are perturbed.
+        observer: who looks; a list gives a list of guarantees.
+        rounds: exchanges. The gradient of the last round counts only where it is sent or released.
+        sensitivity: the largest change of one round's gradient when the protected unit changes, in the norm of the noise's law (l1 for
+            Laplace, l2 otherwise). unit="agent": between any two gradients of the agent. unit="record": at the same model. One number,
+            or one per agent.
+        unit: what is protected: the agent's whole data, or one record.
+        adjacency: how two worlds differ; it must be the one the sensitivity was computed for.
+        participation: rounds in which the protected record takes part.
+        losses: a promise about all local losses, or None.
+        agent: whose data; None is the worst agent outside the observer.
+        same_model: whether the sensitivity compares gradients at the same model only; None: for a record yes, for an agent no.
+
+    Raises:
+        UnsupportedClaim: no guarantee of this kind is proved.
+        ConfigError: malformed input, or an agent that belongs to the observer.
+    """
+    if not isinstance(observer, Observer):
+        return [
+            account(
+                topology, algorithm, noise, one, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
+                participation=participation, losses=losses, agent=agent, same_model=same_model,
+            )
+            for one in observer
+        ]  # fmt: skip
+    case = _case(
+        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
+        participation=participation, losses=losses, same_model=same_model,
+    )  # fmt: skip
+    if agent is None:
+        return _worst(Prepared.of(case, np.flatnonzero(~case.view.members)))
+    return Prepared.of(case, np.array([_checked_agent(agent, case)])).guarantee(0)
+
+
+def account_each(
+    topology: Topology,
+    algorithm: Algorithm,
+    noise: Noise,
+    observer: Observer,
+    *,
+    rounds: int,
+    sensitivity: ArrayLike,
+    unit: Unit = "agent",
+    adjacency: Adjacency = "replace",
+    participation: Participation = "every-round",
+    losses: ConvexSmooth | None = None,
+    same_model: bool | None = None,
+) -> list[Guarantee]:
+    """The guarantee of every agent outside the observer, in one pass; arguments as in `account`."""
+    case = _case(
+        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
+        participation=participation, losses=losses, same_model=same_model,
+    )  # fmt: skip
+    prepared = Prepared.of(case, np.flatnonzero(~case.view.members))
+    return [prepared.guarantee(position) for position in range(len(prepared.agents))]
+
+
+def _worst(prepared: Prepared) -> Guarantee:
+    """The largest guarantee over the agents, and the largest linear view; agents that cannot be the worst are not computed."""
+    bound = prepared.first_bounds()
+    worst: Guarantee | None = None
+    for position in np.argsort(-bound, kind="stable"):
+        if worst is not None and bound[position] <= _size(worst):
+            break
+        found = prepared.guarantee(int(position), with_linear=False)
+        if worst is None or _size(found) > _size(worst):
+            worst = found
+    assert worst is not None  # somebody is outside the observer
+    linear = prepared.worst_linear()
+    if linear is None:
+        return worst
+    return replace(worst, linear_mu=linear.mu, linear_validity=prepared.linear_validity(linear), linear_gap=linear.gap)
+
+
+def _size(guarantee: Guarantee) -> float:
+    """What guarantees of one law are compared by."""
+    if guarantee.pure_epsilon is not None:
+        return guarantee.pure_epsilon
+    return guarantee.epsilon(1e-6) if guarantee.mu is None else guarantee.mu
+
+
+def _case(
+    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observer, *, rounds: int, sensitivity: ArrayLike, unit: Unit,
+    adjacency: Adjacency, participation: Participation, losses: ConvexSmooth | None, same_model: bool | None,
+) -> Case:  # fmt: skip
+    """Check the question once."""
+    chosen("unit", unit, get_args(Unit))
+    chosen("adjacency", adjacency, get_args(Adjacency))
+    if losses is not None and not isinstance(losses, ConvexSmooth):
+        raise ConfigError(f"losses = {losses!r}; promise sv.accounting.ConvexSmooth(beta, nu), or None.")
+    if unit == "record" and same_model is False:
+        raise ConfigError(
+            "unit='record' with same_model=False: a record's sensitivity is known at the same model only. Leave same_model out."
+        )
+    if unit == "agent" and participation != "every-round":
+        raise ConfigError(
+            f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
+        )
+    if isinstance(participation, Poisson) and not isinstance(noise.law, Gaussian):
+        raise UnsupportedClaim(
+            "Poisson sampling is accounted for Gaussian noise only. Use a Gaussian law, or another participation."
+        )
+    seen = view(observer, topology)
+    refuse_noise_a_relay_cannot_carry(algorithm, noise, topology)
+    sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
+    same = unit == "record" if same_model is None else bool(same_model)
+    return Case(
+        topology, algorithm, noise, observer, seen, rounds, sensitivities, unit, adjacency, participation, losses, same
+    )
+
+
+def _checked_agent(agent: int, case: Case) -> int:
+    if isinstance(agent, bool) or not isinstance(agent, int | np.integer) or not 0 <= agent < len(case.sensitivity):
+        raise ConfigError(f"agent = {agent!r}; the agents are 0 to {len(case.sensitivity) - 1}.")
+    if case.view.members[agent]:
+        raise ConfigError(
+            f"agent {agent} belongs to the observer ({case.observer}), which knows its data. Name another agent."
+        )
+    return int(agent)

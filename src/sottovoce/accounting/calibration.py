@@ -1,0 +1,107 @@
+"""sv.calibrate: the noise that meets a target exactly, the inverse of `account`.
+
+Every value of `account` is inversely proportional to the scale of the noise: mu for Gaussian noise, epsilon for the Laplace laws. So one
+account suffices, and the factor is value / target. Only Poisson sampling needs a search.
+"""
+
+import math
+from collections.abc import Callable
+
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from sottovoce.accounting import gaussian
+from sottovoce.accounting.account import account
+from sottovoce.accounting.arguments import checked
+from sottovoce.accounting.candidates import Adjacency, Unit
+from sottovoce.accounting.guarantee import Guarantee
+from sottovoce.accounting.participation import Participation
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.noise import Noise
+from sottovoce.observers import Observer
+from sottovoce.problems import ConvexSmooth
+from sottovoce.topologies import Topology
+
+
+def calibrate(
+    topology: Topology,
+    algorithm: Algorithm,
+    noise: Noise,
+    observer: Observer,
+    *,
+    rounds: int,
+    sensitivity: ArrayLike,
+    epsilon: float,
+    delta: float,
+    unit: Unit = "agent",
+    adjacency: Adjacency = "replace",
+    participation: Participation = "every-round",
+    losses: ConvexSmooth | None = None,
+    agent: int | None = None,
+    same_model: bool | None = None,
+) -> Noise:
+    """The same noise rescaled so that `account(...).epsilon(delta)` is `epsilon`; other arguments as in `account`.
+
+    Raises:
+        UnsupportedClaim: no scale gives this observer a finite guarantee.
+        ConfigError: epsilon or delta outside their ranges.
+    """
+    epsilon, delta = checked("epsilon", epsilon, "(0, inf)"), checked("delta", delta, "[0, 1)")
+
+    def stated(scaled: Noise) -> Guarantee:
+        return account(
+            topology, algorithm, scaled, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
+            participation=participation, losses=losses, agent=agent, same_model=same_model,
+        )  # fmt: skip
+
+    found = stated(noise)
+    if found.validity == "infinite":
+        raise UnsupportedClaim(f"no amount of '{noise.name}' noise gives {observer} a finite epsilon. {found.reason}")
+    return noise.scaled(_factor(found, noise, epsilon, delta, stated))
+
+
+def _factor(
+    found: Guarantee, noise: Noise, epsilon: float, delta: float, stated: Callable[[Noise], Guarantee]
+) -> float:
+    match found.tradeoff:
+        case GaussianTradeoff(mu):
+            if delta == 0:
+                raise UnsupportedClaim(
+                    "Gaussian noise has no finite epsilon at delta = 0. Give delta > 0, or use a Laplace law."
+                )
+            return _needed(mu, gaussian.mu(epsilon, delta))
+        case PureTradeoff(pure_epsilon):
+            return _needed(pure_epsilon, _pure(epsilon, delta))
+        case _:
+            return _search(noise, epsilon, delta, stated)
+
+
+def _pure(epsilon: float, delta: float) -> float:
+    """The largest pure epsilon that implies (epsilon, delta): e^pure = (e^epsilon + delta) / (1 - delta)."""
+    return epsilon + math.log1p(delta * math.exp(-epsilon)) - math.log1p(-delta)
+
+
+def _needed(value: float, target: float) -> float:
+    if value == 0:
+        raise UnsupportedClaim("this observer learns nothing whatever the noise, so no scale meets the target exactly.")
+    return value / target
+
+
+def _search(noise: Noise, epsilon: float, delta: float, stated: Callable[[Noise], Guarantee]) -> float:
+    """The smallest factor that meets the target, found on a logarithmic scale."""
+
+    def excess(log_factor: float) -> float:
+        reached = stated(noise.scaled(math.exp(log_factor))).epsilon(delta)
+        return math.log(max(reached, 1e-300)) - math.log(epsilon)
+
+    low, high = -1.0, 1.0
+    while excess(low) < 0:
+        low -= 1.0
+    while excess(high) > 0:
+        high += 1.0
+    root = float(brentq(excess, low, high, xtol=1e-9))
+    while excess(root) > 0:  # end on the private side
+        root += 1e-9
+    return math.exp(root)

@@ -1,0 +1,248 @@
+"""Every proven value for one observer, agent by agent; `account` states the smallest.
+
+What all agents share (bound rounds, prices, Gram matrices, the absorption programme) is prepared once.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from sottovoce.accounting.absorption import contraction_mu
+from sottovoce.accounting.certificate import Absorption, absorption_of
+from sottovoce.accounting.guarantee import Guarantee, LinearValidity, Validity
+from sottovoce.accounting.linear_mu import LinearValue, LinearView, linear_view
+from sottovoce.accounting.participation import Participation, Poisson, patterns
+from sottovoce.accounting.random_links import random_link_bounds
+from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
+from sottovoce.accounting.sent_messages import contraction, diffusion_steps, ends_with_combination
+from sottovoce.accounting.sent_values import SentValues, sent_values, values_of_bounds
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SubsampledTradeoff, Tradeoff
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear import Rounds, bound_rounds, exchange_topologies
+from sottovoce.noise import Gaussian, Noise
+from sottovoce.observers import Observer, View
+from sottovoce.problems import ConvexSmooth
+from sottovoce.topologies import Listed, Static, Topology
+
+Unit = Literal["agent", "record"]
+Adjacency = Literal["replace", "add-remove"]
+
+
+class Case(NamedTuple):
+    """One question to the accountant, checked."""
+
+    topology: Topology
+    algorithm: Algorithm
+    noise: Noise
+    observer: Observer
+    view: View
+    rounds: int
+    sensitivity: np.ndarray  # [K]
+    unit: Unit
+    adjacency: Adjacency
+    participation: Participation
+    losses: ConvexSmooth | None
+    same_model: bool  # the sensitivity compares gradients at the same model only
+
+    @property
+    def pure(self) -> bool:
+        """Whether the law gives pure epsilon."""
+        return self.noise.law is not None and not isinstance(self.noise.law, Gaussian)
+
+    @property
+    def promise(self) -> ConvexSmooth | None:
+        """The promise as far as it may be used: that steps do not push models apart is a fact of the l2 norm."""
+        return None if self.noise.law is not None and self.noise.law.norm == "l1" else self.losses
+
+
+class Candidate(NamedTuple):
+    """A proven value: mu, or epsilon for the Laplace laws."""
+
+    value: float
+    validity: Validity
+    promised: bool  # rests on the promise about losses
+
+
+class Prepared(NamedTuple):
+    """What all agents share."""
+
+    case: Case
+    agents: np.ndarray
+    rounds: Rounds | None  # None: the links are random
+    sent: SentValues
+    linear: LinearView | None
+    absorption: Absorption | None
+
+    @staticmethod
+    def of(case: Case, agents: np.ndarray) -> "Prepared":
+        """Compute everything that needs no maximisation."""
+        placed = patterns(case.participation, case.rounds)
+        topologies = exchange_topologies(case.algorithm, case.topology)
+        if not all(isinstance(used.schedule, Static | Listed) for used in topologies):
+            return Prepared(case, agents, None, _random(case, placed), None, None)
+        rounds = bound_rounds(case.topology, case.algorithm, case.noise, case.rounds)
+        sent = sent_values(
+            rounds, case.view, placed, agents, pure=case.pure, promise=case.promise, same_model=case.same_model
+        )
+        linear = None
+        if not case.pure and not rounds.projected and not sent.is_linear_view[agents].all():
+            linear = linear_view(rounds, case.view, agents, placed)
+        absorption = None
+        if case.losses is not None and not case.pure and case.noise.law is not None and not case.view.every_message:
+            # The earliest placement is the worst where every round is the same and only messages are read.
+            same = len(rounds.distinct) == 1 and len(np.unique(rounds.scales)) == 1 and not case.view.final_model
+            absorption = absorption_of(rounds, case.view, placed[:1] if same else placed, case.losses)
+        return Prepared(case, agents, rounds, sent, linear, absorption)
+
+    def first_bounds(self) -> np.ndarray:
+        """[P] an upper end of every agent's value that is known before maximising."""
+        p = self.agents
+        return np.where(self.sent.supported[p], self.sent.values[p] * self.case.sensitivity[p], np.inf)
+
+    def linear_value(self, position: int) -> LinearValue | None:
+        """The linear view of one agent."""
+        p = int(self.agents[position])
+        if self.rounds is None or self.case.pure or self.rounds.projected:
+            return None
+        if self.sent.is_linear_view[p]:
+            value, clear = float(self.sent.plain[p] * self.case.sensitivity[p]), int(self.sent.clear_round[p])
+            return LinearValue(value, 0.0, clear, True, bool(self.sent.public_point[p]))
+        return None if self.linear is None else self.linear.value(position, float(self.case.sensitivity[p]))
+
+    def worst_linear(self) -> LinearValue | None:
+        """The largest linear view over the agents."""
+        upper = self.sent.plain[self.agents] * self.case.sensitivity[self.agents]
+        if self.linear is not None:
+            other = self.linear.cheap_upper(self.case.sensitivity[self.agents])
+            upper = np.where(self.sent.is_linear_view[self.agents], upper, other)
+        worst: LinearValue | None = None
+        for position in np.argsort(-upper, kind="stable"):
+            if worst is not None and upper[position] <= worst.mu:
+                break
+            found = self.linear_value(int(position))
+            if found is None:
+                return None
+            if worst is None or found.mu > worst.mu:
+                worst = found
+        return worst
+
+    def linear_validity(self, linear: LinearValue) -> LinearValidity:
+        """Whether the linear view is a guarantee too."""
+        # That states are public says so of the gradients' points only where gradients are taken at the state, as in ATC.
+        steps = None if self.rounds is None else diffusion_steps(self.rounds)
+        at_state = steps is not None and all(step.kind in ("atc", "average") for step in steps)
+        public = linear.public and (at_state or bool(self.sent.public_point.all()))
+        holds = linear.adaptive and (not self.case.same_model or public)
+        return "adaptive" if holds else "exogenous-gradients"
+
+    def candidates(self, position: int) -> list[Candidate]:
+        """All proven values of one agent."""
+        case, p = self.case, int(self.agents[position])
+        size, found = float(case.sensitivity[p]), []
+        if self.sent.supported[p]:
+            validity: Validity = "exact" if self.sent.exact[p] else "sent-messages"
+            found.append(Candidate(float(self.sent.values[p]) * size, validity, bool(self.sent.promised[p])))
+        if (case.view.broadcast or case.view.every_message) and self.linear is not None:
+            linear = self.linear_value(position)
+            if linear is not None and self.linear_validity(linear) == "adaptive":
+                found.append(Candidate(linear.mu, "exact", False))
+        best = min((candidate.value for candidate in found), default=math.inf)
+        if self.absorption is not None and best > 0:
+            mu = self.absorption.certificate(p, size).mu
+            found.append(Candidate(mu if mu < best * (1 - 1e-9) else math.inf, "absorption", True))
+        forgetting = self._forgetting(p)
+        return found if forgetting is None else [*found, forgetting]
+
+    def _forgetting(self, p: int) -> Candidate | None:
+        """The final model alone: contracting steps with noise everywhere (docs/guarantees.md, final model)."""
+        case, rounds = self.case, self.rounds
+        only_final = case.view.final_model and not case.observer.sees_messages
+        if not only_final or rounds is None or case.pure or case.losses is None or case.noise.law is None:
+            return None
+        steps = diffusion_steps(rounds)
+        same = len(rounds.distinct) == 1 and len(np.unique(rounds.scales)) == 1
+        if steps is None or steps[0].kind != "atc" or not same or not case.topology.is_doubly_stochastic:
+            return None
+        if not self.sent.one_source_each or not self.sent.goes_on_from_message.all():
+            return None
+        step, factor = steps[0].size, contraction(steps[0].size, case.losses)
+        value = contraction_mu(
+            step_size=step, sensitivity=float(case.sensitivity[p]), std=float(rounds.scales[0]), contraction=factor, rounds=len(rounds)
+        )  # fmt: skip
+        return Candidate(value, "amplified-by-iteration", True)
+
+    def guarantee(self, position: int, *, with_linear: bool = True) -> Guarantee:
+        """The smallest candidate of one agent, stated in full."""
+        case, p = self.case, int(self.agents[position])
+        found = self.candidates(position)
+        if not found:
+            raise UnsupportedClaim(
+                unsupported(case.unit, case.noise, case.algorithm.name, promised=case.losses is not None)
+            )
+        best = min(found, key=lambda candidate: candidate.value)
+        tradeoff = self._tradeoff(best, p)
+        linear = self.linear_value(position) if with_linear or math.isinf(best.value) else None
+        validity: Validity = "infinite" if math.isinf(best.value) else best.validity
+        reason = (
+            why_clear(
+                case.noise, case.view, agent=p, clear_round=(linear.clear_round if linear else 0) or int(self.sent.clear_round[p]),
+                leaves_gradient=self.rounds is not None and not ends_with_combination(self.rounds),
+                linear_clear=linear is not None and linear.clear_round > 0,
+            )
+            if validity == "infinite"
+            else why_finite(validity, agent=p, observer=f"the observer ({case.observer})")
+        )  # fmt: skip
+        return Guarantee(
+            observer=case.observer.name,
+            agent=p,
+            unit=case.unit,
+            adjacency=case.adjacency,
+            rounds=case.rounds,
+            tradeoff=tradeoff,
+            validity=validity,
+            reason=reason,
+            source=SOURCES[validity],
+            assumptions=() if validity == "infinite" else assumptions(
+                case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=case.losses if best.promised else None,
+                random_links=self.rounds is None, pairs=self.sent.pairs, same_model=case.same_model,
+            ),
+            linear_mu=None if linear is None else linear.mu,
+            linear_validity=None if linear is None else self.linear_validity(linear),
+            linear_gap=None if linear is None else linear.gap,
+        )  # fmt: skip
+
+    def _tradeoff(self, best: Candidate, p: int) -> Tradeoff:
+        case = self.case
+        if not isinstance(case.participation, Poisson) or math.isinf(best.value):
+            return PureTradeoff(best.value) if case.pure else GaussianTradeoff(best.value)
+        per_round = self.sent.equal_rounds(p)
+        if per_round is None or not self.sent.public_point[p] or best.promised:
+            raise UnsupportedClaim(
+                "Poisson sampling amplifies privacy only where every gradient is taken at a point that the messages determine, with the "
+                "same step and noise in every round. Use ATC or CTA with sv.noise.independent(law, self_noise=True), or another participation."
+            )
+        mu_one, visible = per_round
+        record = float(case.sensitivity[p]) / (2.0 if case.adjacency == "replace" else 1.0)  # norm of one record's part
+        return SubsampledTradeoff(
+            noise_multiplier=1.0 / (mu_one * record),
+            sampling_rate=case.participation.rate,
+            rounds=visible,
+            adjacency=case.adjacency,
+        )
+
+
+def _random(case: Case, placed: np.ndarray) -> SentValues:
+    """Links drawn at random: bounds for every pattern of links."""
+    bounds = random_link_bounds(
+        case.topology, case.algorithm, case.noise, rounds=case.rounds, patterns=placed, pure=case.pure,
+        losses=case.promise if case.same_model else None,
+    )  # fmt: skip
+    return values_of_bounds(
+        bounds,
+        pure=case.pure,
+        same_model=case.same_model,
+        promised=case.promise is not None,
+        final_model=case.view.final_model,
+    )

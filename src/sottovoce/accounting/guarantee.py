@@ -1,0 +1,131 @@
+"""A privacy statement: how much one observer can learn about one agent, for whom it holds and why.
+
+`mu`, `epsilon` and `delta` are always proven for the observer named, with gradients that depend on everything the agents have
+seen. `linear_mu` is the exact value of the linear view, which for an observer of part of the network holds only for gradients that do
+not react to hidden models; it stands beside, never instead.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sottovoce.accounting.tradeoff import PureTradeoff, Tradeoff
+
+Validity = Literal["exact", "sent-messages", "absorption", "amplified-by-iteration", "infinite"]
+LinearValidity = Literal["adaptive", "exogenous-gradients"]
+
+_VALIDITY = {
+    "exact": "exact: an attack with this success exists",
+    "sent-messages": "an upper bound: what the agent sends, given away to somebody who knows everything else",
+    "absorption": "an upper bound: the difference between two worlds is absorbed by the network's noise before it is read",
+    "amplified-by-iteration": "an upper bound: contracting steps forget old differences",
+    "infinite": "nothing is promised",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """What is proven for one observer.
+
+    Attributes:
+        observer: who looks.
+        agent: whose data are protected; the worst one when none was named.
+        unit: what may change: one "record" or the "agent"'s whole data.
+        adjacency: "replace" or "add-remove".
+        rounds: how many were accounted.
+        tradeoff: the (epsilon, delta) pairs that hold.
+        validity: why it holds, in a word.
+        reason: why it holds, or why it is infinite, in a sentence.
+        source: where the proof is.
+        assumptions: what it rests on.
+        linear_mu: the exact value of the linear view (Gaussian noise); None when it was not or cannot be computed.
+        linear_validity: whether that value is a guarantee too ("adaptive") or holds for exogenous gradients only.
+        linear_gap: relative distance between the value attained and `linear_mu`, which is the upper end.
+    """
+
+    observer: str
+    agent: int
+    unit: Literal["record", "agent"]
+    adjacency: Literal["replace", "add-remove"]
+    rounds: int
+    tradeoff: Tradeoff
+    validity: Validity
+    reason: str
+    source: str
+    assumptions: tuple[str, ...]
+    linear_mu: float | None = None
+    linear_validity: LinearValidity | None = None
+    linear_gap: float | None = None
+
+    @property
+    def mu(self) -> float | None:
+        """The Gaussian-DP parameter; None where the guarantee has no such form."""
+        return self.tradeoff.mu
+
+    @property
+    def pure_epsilon(self) -> float | None:
+        """Epsilon at delta = 0 where that is finite (Laplace laws)."""
+        return self.tradeoff.pure_epsilon if isinstance(self.tradeoff, PureTradeoff) else None
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest proven epsilon for this delta."""
+        return self.tradeoff.epsilon(delta)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest proven delta for this epsilon."""
+        return self.tradeoff.delta(epsilon)
+
+    def describe(self, deltas: Sequence[float] = ()) -> dict[str, Any]:
+        """Plain values for JSON; infinity is written as null beside validity "infinite"."""
+        return {
+            "observer": self.observer,
+            "agent": self.agent,
+            "unit": self.unit,
+            "adjacency": self.adjacency,
+            "rounds": self.rounds,
+            "mu": _finite(self.mu),
+            "pure_epsilon": _finite(self.pure_epsilon),
+            "epsilon": {f"{delta:g}": _finite(self.epsilon(delta)) for delta in deltas},
+            "validity": self.validity,
+            "reason": self.reason,
+            "source": self.source,
+            "assumptions": list(self.assumptions),
+            "linear_mu": _finite(self.linear_mu),
+            "linear_infinite": self.linear_mu is not None and math.isinf(self.linear_mu),
+            "linear_validity": self.linear_validity,
+            "linear_gap": self.linear_gap,
+        }
+
+    def __str__(self) -> str:
+        """One paragraph for people."""
+        what = "one record" if self.unit == "record" else "all data"
+        change = "replaced" if self.adjacency == "replace" else "added or removed"
+        head = f"Observer: {self.observer}. Protected: {what} of agent {self.agent} ({change}), {self.rounds} rounds."
+        sentences = [head, self._amount(), self.reason, *self._linear()]
+        if self.assumptions:
+            sentences.append("It assumes: " + "; ".join(self.assumptions) + ".")
+        return " ".join([*sentences, f"Source: {self.source}."])
+
+    def _amount(self) -> str:
+        if self.validity == "infinite":
+            return "No guarantee: epsilon is infinite."
+        if self.pure_epsilon is not None:
+            amount = f"Pure epsilon = {self.pure_epsilon:.6g} (delta = 0)"
+        elif self.mu is not None:
+            amount = f"mu = {self.mu:.6g}, that is epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5"
+        else:
+            amount = f"epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5"
+        return f"{amount}; {_VALIDITY[self.validity]}."
+
+    def _linear(self) -> list[str]:
+        if self.linear_mu is None or self.linear_validity == "adaptive":
+            return []
+        value = "infinite" if math.isinf(self.linear_mu) else f"{self.linear_mu:.6g}"
+        return [
+            f"Linear view: mu = {value}, which is no guarantee when gradients depend on models the observer does not see."
+        ]
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else float(value)

@@ -1,0 +1,105 @@
+"""The square-root innovations filter: an observer's view round by round, also where the noise is rank deficient.
+
+State space x' = F x + G g + N z, y = H x + D g + M z. Carried along are a square root L of the state's conditional covariance and the
+shift X of its conditional mean by each gradient. Per round, with the singular value decomposition [M, H L] = U S V',
+
+    w = S^-1 U' (H X + D),    Q += w' w,    X <- F X + G - [N, F L] V w,    L <- [N, F L] (I - V V').
+
+A shift H X + D outside the range of U is read without noise.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sottovoce.accounting.gram import Gram
+from sottovoce.linear import SystemRound
+
+RANK_TOLERANCE = 1e-9  # singular values below this share of the largest are zero
+RESIDUAL_TOLERANCE = 1e-6  # a shift with more than this share outside the noise's range is in clear
+ROUNDING = 1e-13  # of the largest numbers that went into a sum
+
+
+class _Dense(NamedTuple):
+    F: np.ndarray
+    G: np.ndarray
+    N: np.ndarray
+    H: np.ndarray
+    D: np.ndarray
+    M: np.ndarray
+
+
+def filtered_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np.ndarray) -> Gram:
+    """The square-root innovations filter."""
+    T, P, n = len(systems), len(agents), systems[0].F.shape[0]
+    dense = {key: _Dense(*(part.toarray() for part in s)) for key, s in {id(s): s for s in systems}.items()}
+    L, X = np.zeros((n, 0)), np.zeros((n, T * P))
+    clear = np.zeros(P, dtype=int)
+    whitened: list[np.ndarray] = []
+    adaptive, public, noise_size = np.ones(P, dtype=bool), np.ones(P, dtype=bool), 0.0
+    others = np.arange(n)[:, None] % systems[0].G.shape[1] != agents[None, :]  # [n, P]: rows of other agents' states
+    for t, system in enumerate(systems):
+        d, columns, new = dense[id(system)], (t + 1) * P, slice(t * P, (t + 1) * P)
+        noise_size = max(noise_size, scales[t] * max(np.abs(d.M).max(initial=0), np.abs(d.N).max(initial=0)))
+        seen, carried = np.hstack([scales[t] * d.M, d.H @ L]), np.hstack([scales[t] * d.N, d.F @ L])
+        shift = d.H @ X[:, :columns]
+        shift[:, new] += d.D[:, agents]
+        moved = d.F @ X[:, :columns]
+        moved[:, new] += d.G[:, agents]
+        U, S, V = _range(seen, noise_size)
+        clear = _note_clear(clear, t, shift, U, np.abs(X).max(initial=0) + np.abs(d.D).max(initial=0), P)
+        gone = np.tile(clear > 0, t + 1)
+        shift[:, gone], moved[:, gone] = 0.0, 0.0
+        w = (U.T @ shift) / S[:, None]
+        whitened.append(w)
+        X[:, :columns] = moved - (carried @ V) @ w
+        L = _compressed(carried, V, noise_size)
+        if adaptive.any():
+            shifted = _shifted(X[:, :columns], P, np.abs(moved).max())  # [n, P]
+            adaptive &= (L.shape[1] == 0) & ~(shifted & others).any(axis=0)
+            public &= adaptive & ~shifted.any(axis=0)
+    values = np.zeros((P, T, T))
+    stacked = np.zeros((sum(len(w) for w in whitened), T * P))
+    row = 0
+    for w in whitened:
+        stacked[row : row + len(w), : w.shape[1]] = w
+        row += len(w)
+    for p in range(P):
+        one = stacked[:, p::P]
+        values[p] = one.T @ one
+    return Gram(values, clear, adaptive, public & adaptive)
+
+
+def _range(seen: np.ndarray, noise_size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U, S, V of the directions that carry noise."""
+    if min(seen.shape) == 0:
+        return np.zeros((seen.shape[0], 0)), np.zeros(0), np.zeros((seen.shape[1], 0))
+    U, S, Vt = np.linalg.svd(seen, full_matrices=False)
+    kept = max(RANK_TOLERANCE * S[0], ROUNDING * noise_size) < S
+    return U[:, kept], S[kept], Vt[kept].T
+
+
+def _note_clear(clear: np.ndarray, t: int, shift: np.ndarray, U: np.ndarray, size: float, P: int) -> np.ndarray:
+    """Mark agents whose shift leaves the range of the noise."""
+    residual = shift - U @ (U.T @ shift)
+    by_agent = (shift.shape[0], t + 1, P)
+    outside = np.sqrt((residual.reshape(by_agent) ** 2).sum(axis=(0, 1)))
+    whole = np.sqrt((shift.reshape(by_agent) ** 2).sum(axis=(0, 1)))
+    leaves = (outside > RESIDUAL_TOLERANCE * whole) & (outside > ROUNDING * 1e3 * size)
+    return np.where((clear == 0) & leaves, t + 1, clear)
+
+
+def _shifted(X: np.ndarray, P: int, size: float) -> np.ndarray:
+    """[n, P]: whether the conditional mean of a state depends on p's gradients; `size` is that of the terms of X."""
+    by_agent = np.abs(X).reshape(X.shape[0], -1, P).max(axis=1)
+    return np.asarray(by_agent > ROUNDING * 1e3 * size)
+
+
+def _compressed(carried: np.ndarray, V: np.ndarray, noise_size: float) -> np.ndarray:
+    """A square root, with at most as many columns as states, of what stays uncertain."""
+    rest = carried - (carried @ V) @ V.T
+    rest = rest[:, np.abs(rest).max(axis=0, initial=0.0) > ROUNDING * 10 * noise_size]
+    if rest.shape[1] > rest.shape[0]:
+        rest = np.asarray(np.linalg.qr(rest.T, mode="r")).T
+    return np.asarray(rest)

@@ -1,0 +1,113 @@
+"""Why a guarantee holds, or why there is none, in words."""
+
+from sottovoce.noise import Noise
+from sottovoce.observers import View
+from sottovoce.problems import ConvexSmooth
+
+PAGE = "docs/guarantees.md"
+SOURCES = {
+    "exact": f"{PAGE}, section 'Readers of every message'",
+    "sent-messages": f"{PAGE}, section 'Sent messages'",
+    "absorption": f"{PAGE}, section 'Absorption'",
+    "amplified-by-iteration": f"{PAGE}, section 'Final model'",
+    "infinite": f"{PAGE}, section 'When nothing is hidden'",
+}
+
+
+def why_finite(validity: str, *, agent: int, observer: str) -> str:
+    """The proof in a sentence."""
+    match validity:
+        case "exact":
+            return f"Given what {observer} has read, agent {agent}'s next contribution is hidden by fresh noise alone."
+        case "sent-messages":
+            return f"Whatever {observer} sees follows from the messages agent {agent} sends and from what does not depend on its data."
+        case "absorption":
+            return f"On its way to {observer} a change in agent {agent}'s data is absorbed by noise that {observer} does not know."
+        case _:
+            return "Every step brings two runs closer together, so early differences fade before the model is released."
+
+
+def why_clear(
+    noise: Noise, view: View, *, agent: int, clear_round: int, leaves_gradient: bool, linear_clear: bool
+) -> str:
+    """Why nothing is promised."""
+    if noise.law is None:
+        return "No noise is added: messages are in clear."
+    if view.final_model and leaves_gradient:
+        return "The last gradient is added after the last exchange, so the final model carries it without noise of its own."
+    if "receivers" in noise.promises:
+        return _at_receivers(view, agent, clear_round, linear_clear)
+    if view.final_model and "centroid" in noise.promises:
+        return (
+            "The noise cancels in the centroid, so the final model is free of it: that is the purpose of this scheme."
+        )
+    if view.final_model and not linear_clear:
+        return (
+            "No guarantee is proved for the final model: own copies lack the noise that was sent, so the final model is no function of "
+            "the messages. Promise losses=ConvexSmooth(beta), or use self-noise."
+        )
+    if clear_round:
+        return f"In round {clear_round} something of agent {agent} can be read without noise: messages and own copies differ, or carry none."
+    return "Something can be read without noise."
+
+
+def unsupported(unit: str, noise: Noise, algorithm: str, *, promised: bool) -> str:
+    """What to do when nothing is proved."""
+    what = f"a guarantee for one record under '{algorithm}' with '{noise.name}' noise"
+    if unit == "agent":
+        what = f"a guarantee for an agent whose gradients are bounded at the same model only, under '{algorithm}' with '{noise.name}' noise,"
+    why = "needs a promise: the two worlds take gradients at different points, so that other records' gradients change too"
+    if promised:
+        return (
+            f"{what} {why}, and the promise given does not help: it is about the l2 norm, or does not cover this algorithm. Use the law "
+            f"L2Laplace or Gaussian, ATC or CTA with self-noise, or unit='agent' with a bound between any two gradients (2C)."
+        )
+    return (
+        f"{what} {why}. Promise losses=sv.accounting.ConvexSmooth(beta) if every local loss is convex and beta-smooth, use ATC or CTA with "
+        f"sv.noise.independent(law, self_noise=True), or take unit='agent' with a bound between any two gradients (2C)."
+    )
+
+
+def assumptions(
+    noise: Noise,
+    unit: str,
+    *,
+    sensitivity: float,
+    losses: ConvexSmooth | None,
+    random_links: bool,
+    pairs: bool,
+    same_model: bool,
+) -> tuple[str, ...]:
+    """What a finite guarantee rests on."""
+    norm = "l2" if noise.law is None else noise.law.norm
+    where = "at the same model" if same_model else "between any two models"
+    change = "one record" if unit == "record" else "its data"
+    made = [f"a change of {change} moves one gradient by at most {sensitivity:g} in {norm}, {where}"]
+    made.append("noise is fresh in every round and secret to " + ("the pairs who share it" if pairs else "its owner"))
+    made.append(
+        "the other agents' data are the same in both worlds; the observer may know them and all sampling of batches"
+    )
+    if pairs:
+        made.append("agents outside the observer follow the protocol")
+    if losses is not None:
+        made.append(
+            f"every local loss, full or batch, is convex, {losses.beta:g}-smooth and {losses.nu:g}-strongly convex (promised, not checked)"
+        )
+    if random_links:
+        made.append("which links are active does not depend on data; it holds for every pattern of active links")
+    return tuple(made)
+
+
+def _at_receivers(view: View, agent: int, clear_round: int, linear_clear: bool) -> str:
+    base = "The masks of neighbours cancel where they are combined"
+    if linear_clear and view.members.any():
+        return (
+            f"{base}: a member of the observer receives every masked message of its neighbours, adds them up, and has agent {agent}'s "
+            f"contribution without noise from round {clear_round} on."
+        )
+    if linear_clear:
+        return f"{base}: whoever reads all messages into one receiver adds them up and has agent {agent}'s contribution without noise."
+    return (
+        f"{base}, so all models are free of noise, and other agents' gradients may carry agent {agent}'s data in clear. Nothing is proved for "
+        f"a part of the links; add independent noise."
+    )

@@ -1,0 +1,162 @@
+"""The noise that protects a message: what it costs to hide a difference of one agent's message in one exchange.
+
+Give the observer everything but agent p's data and p's own noise: all messages of all agents, the other agents' data, all sampling
+randomness, and the sources of the observer's members. In one exchange let C be what every link carries of the remaining sources
+(rows: active links) and u_p mark the links of p. If p's un-noised message differs by d between two worlds in which the same messages
+are read, the sources must differ by -C^+ u_p d, at a price of
+
+    Gaussian            ||C^+ u_p||^2 d^2 / scale^2                        added to mu^2
+    Laplace, L2Laplace  sum over p's sources |d| / (|value| scale)         added to epsilon
+
+and infinity if u_p is not in the range of C. p's own copy then carries the fraction s_p of that shift, so that d lives on in p's
+state with the factor rho_p = a_pp (1 - s_p). Noise in the own copy that no message shows is given to the observer as well.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear import BoundExchange, noise_rows
+from sottovoce.noise import own_copy_is_the_message
+
+TOLERANCE = 1e-9
+DENSE_LIMIT = 4e6  # entries of C up to which a pseudo-inverse is formed
+
+
+class SentNoise(NamedTuple):
+    """The noise that protects each agent's message in one exchange, at unit scale."""
+
+    price: np.ndarray  # [K] per squared difference (Gaussian) or per difference (Laplace laws); inf: in clear
+    own: np.ndarray  # [K] s_p
+    hidden: np.ndarray  # [K] bool: the own copy has noise that no message shows
+
+
+def sent_noise(exchange: BoundExchange, known: np.ndarray, *, pure: bool, own_copy_seen: bool = False) -> SentNoise:
+    """Price and own factor of every agent in one exchange.
+
+    Args:
+        exchange: links and noise map.
+        known: [K] members of the observer.
+        pure: price in epsilon (Laplace laws), else in mu^2.
+        own_copy_seen: the agent's own copy is visible too (somebody gets the final model and everything else).
+    """
+    owners = exchange.noise.owners
+    paired = owners[:, 1] >= 0
+    removed = known[owners[:, 0]] | (paired & known[owners[:, 1]])
+    if pure:
+        removed = (
+            removed | paired
+        )  # a sum of Laplace variables has no simple price: the shared ones are given to the observer
+    single = _single(exchange, removed, pure=pure, own_copy_seen=own_copy_seen)
+    if single is not None:
+        return single
+    if pure:
+        raise UnsupportedClaim(
+            "with a Laplace law a link or own copy carries several of its sender's sources, whose sum has no exact price. "
+            "Use a Gaussian law, or a scheme with one source per message."
+        )
+    if own_copy_is_the_message(exchange.noise, exchange.links):
+        return _one_row_per_agent(exchange, removed, known)
+    return _general(exchange, removed, own_copy_seen)
+
+
+def _single(exchange: BoundExchange, removed: np.ndarray, *, pure: bool, own_copy_seen: bool) -> SentNoise | None:
+    """Every link and own copy carries at most one source, its sender's; None when that is not so."""
+    noise, links, K = exchange.noise, exchange.links, len(exchange.links.perron)
+    E, S = len(links.senders), noise.num_sources
+    active = links.weights > 0
+    on_link = (noise.link_value != 0) & ~removed[noise.link_source] & active[noise.link_index]
+    on_own = (noise.self_value != 0) & ~removed[noise.self_source]
+    link, source, value = noise.link_index[on_link], noise.link_source[on_link], noise.link_value[on_link]
+    own_agent, own_source, own_value = noise.self_index[on_own], noise.self_source[on_own], noise.self_value[on_own]
+    alone = (
+        np.bincount(link, minlength=E).max(initial=0) <= 1 and np.bincount(own_agent, minlength=K).max(initial=0) <= 1
+    )
+    theirs = (noise.owners[source, 0] == links.senders[link]).all() and (noise.owners[own_source, 0] == own_agent).all()
+    shared = (noise.owners[source, 1] >= 0).any() or (noise.owners[own_source, 1] >= 0).any()
+    if not alone or not theirs or shared:
+        return None
+    carried = np.zeros(E)
+    carried[link] = value
+    factor = np.zeros(S)
+    factor[source] = value
+    uneven = np.zeros(K, dtype=bool)  # one source on two links with different factors can be eliminated
+    uneven[links.senders[link[factor[source] != value]]] = True
+    clear = uneven | (np.bincount(links.senders[active & (carried == 0)], minlength=K) > 0)
+    visible = np.flatnonzero(factor)
+    weight = 1.0 / np.abs(factor[visible]) ** (1 if pure else 2)
+    price = np.bincount(noise.owners[visible, 0], weight, minlength=K).astype(float)
+    own, hidden = np.zeros(K), np.zeros(K, dtype=bool)
+    shown = factor[own_source] != 0
+    own[own_agent[shown]] = own_value[shown] / factor[own_source[shown]]
+    hidden[own_agent[~shown]] = True
+    if own_copy_seen:
+        extra = np.zeros(K)
+        extra[own_agent[~shown]] = 1.0 / np.abs(own_value[~shown]) ** (1 if pure else 2)
+        price = price + extra
+        clear |= ~hidden & (np.abs(own - 1.0) > TOLERANCE)
+        hidden = np.zeros(K, dtype=bool)
+    return SentNoise(np.where(clear, np.inf, price), own, hidden)
+
+
+def _one_row_per_agent(exchange: BoundExchange, removed: np.ndarray, known: np.ndarray) -> SentNoise:
+    """Everybody uses and sends the same perturbed message: Sigma = C C' with one row per agent, price [Sigma^+]_pp."""
+    _, kept = noise_rows(exchange)
+    C = kept[:, np.flatnonzero(~removed)]
+    sigma = (C @ C.T).toarray()
+    values, vectors = np.linalg.eigh(sigma)
+    good = values > TOLERANCE * max(values[-1], 0.0)
+    inside = vectors[:, good]
+    price = (inside**2 / values[good]).sum(axis=1)
+    in_range = (inside**2).sum(axis=1) > 1.0 - 1e-7
+    sends = np.bincount(exchange.links.senders[exchange.links.weights > 0], minlength=len(known)) > 0
+    price = np.where(in_range, price, np.where(sends, np.inf, 0.0))
+    return SentNoise(price, sends * 1.0, np.zeros(len(known), dtype=bool))
+
+
+def _general(exchange: BoundExchange, removed: np.ndarray, own_copy_seen: bool) -> SentNoise:
+    """Any map: C^+ applied to the links of every agent."""
+    links, K = exchange.links, len(exchange.links.perron)
+    carried, kept = noise_rows(exchange)
+    active, kept_sources = np.flatnonzero(links.weights > 0), np.flatnonzero(~removed)
+    if len(active) * len(kept_sources) > DENSE_LIMIT:
+        return _by_parts(carried[active][:, kept_sources], kept[:, kept_sources], links.senders[active], K)
+    C, own = carried[active][:, kept_sources].toarray(), kept[:, kept_sources].toarray()
+    marks = np.zeros((len(active), K))
+    marks[np.arange(len(active)), links.senders[active]] = 1.0
+    if own_copy_seen:
+        C, marks = np.vstack([C, own]), np.vstack([marks, np.eye(K)])
+    inverse = np.linalg.pinv(C, rcond=TOLERANCE)
+    shift = inverse @ marks  # [S, K]
+    clear = np.linalg.norm(C @ shift - marks, axis=0) > 1e-6
+    moved = own @ shift  # [K, K] own copy of m when p's message differs
+    coupled = np.abs(moved - np.diag(np.diag(moved))).max(axis=0, initial=0.0) > TOLERANCE
+    if (coupled & ~clear).any():
+        p = int(np.flatnonzero(coupled & ~clear)[0])
+        raise UnsupportedClaim(
+            f"under this scheme the noise in other agents' own copies depends on agent {p}'s message, for which no guarantee is proved. "
+            f"Let every agent use what it sent, or give own copies noise of one owner."
+        )
+    hidden = np.linalg.norm(own - own @ inverse @ C, axis=1) > TOLERANCE
+    return SentNoise(np.where(clear, np.inf, (shift**2).sum(axis=0)), np.diag(moved).copy(), hidden)
+
+
+def _by_parts(C: sparse.csr_array, own: sparse.csr_array, senders: np.ndarray, K: int) -> SentNoise:
+    """A large map without noise in own copies, whose links share sources in small groups: one pseudo-inverse per group."""
+    if np.abs(own.data).max(initial=0.0) > 0:
+        raise UnsupportedClaim("this scheme is too large to account for: own copies carry noise shared between agents.")
+    _, group = connected_components(abs(C) @ abs(C).T, directed=False)
+    order = np.argsort(group, kind="stable")
+    price = np.zeros(K)
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        block = C[rows]
+        block = block[:, np.unique(block.indices)].toarray()
+        involved = np.unique(senders[rows])
+        marks = (senders[rows][:, None] == involved[None, :]).astype(float)
+        shift = np.linalg.pinv(block, rcond=TOLERANCE) @ marks
+        clear = np.linalg.norm(block @ shift - marks, axis=0) > 1e-6
+        price[involved] += np.where(clear, np.inf, (shift**2).sum(axis=0))
+    return SentNoise(price, np.zeros(K), np.zeros(K, dtype=bool))

@@ -1,0 +1,157 @@
+"""The account of sent messages for every agent at once, with what else follows from it.
+
+Two recursions of `sent_messages` may apply: the plain one needs a sensitivity between any two gradients, or gradients at points that the
+messages determine; the promised one needs the promise on the losses. The smaller valid one counts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sottovoce.accounting.sent_messages import (
+    Bounds,
+    Protection,
+    diffusion_steps,
+    ends_with_combination,
+    message_bounds,
+    protection,
+    response,
+)
+from sottovoce.accounting.worst_direction import best_pattern
+from sottovoce.linear import Rounds
+from sottovoce.observers import View
+from sottovoce.problems import ConvexSmooth
+
+
+class SentValues(NamedTuple):
+    """Per agent [K], at sensitivity one: mu, or epsilon for the Laplace laws."""
+
+    values: np.ndarray  # the smaller valid one; inf: in clear
+    plain: np.ndarray  # without any promise
+    supported: np.ndarray  # bool: some value is proven
+    promised: np.ndarray  # bool: `values` rests on the promise
+    exact: np.ndarray  # bool: attained by an attack
+    is_linear_view: np.ndarray  # bool: `plain` is also the linear view
+    public_point: np.ndarray  # bool
+    goes_on_from_message: np.ndarray  # bool: rho = 0 in every round
+    clear_round: np.ndarray  # int, 0: never
+    spent: np.ndarray | None  # [T, K] of `values` after every round, as mu^2 or epsilon; None where not known
+    one_source_each: bool  # one source per agent and round, as sent
+    pairs: bool  # some sources are shared by two agents
+
+    def equal_rounds(self, agent: int) -> tuple[float, int] | None:
+        """(mu of one round, number of rounds that show something) where all such rounds are alike."""
+        if self.spent is None:
+            return None
+        steps = np.diff(self.spent[:, agent], prepend=0.0)
+        shown = steps[steps > 0]
+        if not len(shown) or not np.allclose(shown, shown[0], rtol=1e-9):
+            return None
+        return float(np.sqrt(shown[0])), len(shown)
+
+
+def sent_values(
+    rounds: Rounds,
+    view: View,
+    patterns: np.ndarray,
+    agents: np.ndarray,
+    *,
+    pure: bool,
+    promise: ConvexSmooth | None,
+    same_model: bool,
+) -> SentValues:
+    """Account for what every agent sends."""
+    found = protection(rounds, view.members, pure=pure, final_model=view.final_model)
+    pairs = any((exchange.noise.owners[:, 1] >= 0).any() for bound in rounds.distinct for exchange in bound.exchanges)
+    diffusion = diffusion_steps(rounds) is not None
+    if diffusion:
+        placed = patterns[:1] if _shift_invariant(rounds, found, view) else patterns
+        plain = message_bounds(rounds, found, placed, pure=pure, losses=None)
+        promised = None if promise is None else message_bounds(rounds, found, placed, pure=pure, losses=promise)
+    else:
+        plain, promised = _by_response(rounds, found, patterns, agents, pure=pure), None
+    if view.final_model and not ends_with_combination(rounds):
+        plain, promised = _in_clear(plain, len(rounds)), None
+    values = values_of_bounds(plain, pure=pure, same_model=same_model, other=promised)
+    determined = ~plain.hidden & (plain.clear_round == 0)
+    exact = (
+        view.every_message
+        & diffusion
+        & ~plain.hidden
+        & ~values.promised
+        & (not rounds.projected)
+        & (not pure or not pairs)
+    )
+    return values._replace(
+        exact=exact,
+        is_linear_view=view.every_message
+        & determined
+        & diffusion
+        & (not rounds.projected)
+        & (not pure)
+        & (not view.final_model),
+        goes_on_from_message=(found.feedback == 0).all(axis=(0, 1)),
+        one_source_each=not pairs and bool(np.all(rounds.scales > 0)) and _at_unit_price(found, rounds),
+        pairs=pairs,
+    )
+
+
+def values_of_bounds(
+    plain: Bounds,
+    *,
+    pure: bool,
+    same_model: bool,
+    other: Bounds | None = None,
+    promised: bool = False,
+    final_model: bool = False,
+) -> SentValues:
+    """Choose between the recursions; `promised` says that `plain` itself already rests on a promise."""
+    K = len(plain.public_point)
+    usable = plain.public_point | (not same_model) | promised
+    spent = np.where(usable[None, :], plain.spent, np.inf)
+    by_promise = np.full(K, promised)
+    if other is not None:
+        better = other.spent[-1] < spent[-1]
+        by_promise = better | ~usable
+        spent, usable = np.where(by_promise[None, :], other.spent, spent), np.ones(K, dtype=bool)
+    if final_model:  # links at random: an agent that is silent at the end keeps an unperturbed gradient
+        spent = np.full_like(spent, np.inf)
+    size = spent if pure else np.sqrt(spent)
+    none = np.zeros(K, dtype=bool)
+    return SentValues(
+        values=size[-1], plain=plain.spent[-1] if pure else np.sqrt(plain.spent[-1]), supported=usable, promised=by_promise,
+        exact=none, is_linear_view=none, public_point=plain.public_point, goes_on_from_message=none,
+        clear_round=plain.clear_round, spent=spent, one_source_each=False, pairs=False,
+    )  # fmt: skip
+
+
+def _at_unit_price(found: Protection, rounds: Rounds) -> bool:
+    return bool(np.allclose(found.price, 1.0 / rounds.scales[:, None, None] ** 2, rtol=1e-12, atol=0.0))
+
+
+def _shift_invariant(rounds: Rounds, found: Protection, view: View) -> bool:
+    """Whether the earliest participation is the worst: all rounds alike, and nothing seen but messages."""
+    alike = len(rounds.distinct) == 1 and len(np.unique(rounds.scales)) == 1
+    return alike and not view.final_model and bool(np.all(found.price == found.price[:1]))
+
+
+def _by_response(rounds: Rounds, found: Protection, patterns: np.ndarray, agents: np.ndarray, *, pure: bool) -> Bounds:
+    """Any linear algorithm: maximise over the gradient changes, agent by agent."""
+    T, _, K = found.price.shape
+    spent, public, clear = np.zeros((T, K)), np.zeros(K, dtype=bool), np.zeros(K, dtype=int)
+    for p in agents:
+        rows, points = response(rounds, found, int(p), power=1.0 if pure else 0.5)
+        public[p] = not points.any()
+        if not np.isfinite(rows).all():
+            spent[:, p], clear[p] = np.inf, int(np.argmax(~np.isfinite(rows).all(axis=1))) // found.price.shape[1] + 1
+            continue
+        if pure:
+            spent[:, p] = max(float(np.abs(rows[:, pattern]).sum()) for pattern in patterns)
+        else:
+            best = best_pattern(rows.T @ rows, [np.flatnonzero(pattern) for pattern in patterns])
+            spent[:, p] = float(best.upper)
+    return Bounds(spent, public, np.asarray(found.hidden.any(axis=(0, 1))), clear)
+
+
+def _in_clear(plain: Bounds, rounds: int) -> Bounds:
+    return plain._replace(spent=np.full_like(plain.spent, np.inf), clear_round=np.full_like(plain.clear_round, rounds))

@@ -1,0 +1,79 @@
+"""The three shapes a proven guarantee can have: what (epsilon, delta) pairs hold.
+
+Gaussian     mu-GDP: at most as distinguishable as N(0, 1) and N(mu, 1)
+pure         epsilon-DP with delta = 0; for delta > 0 the exact trade-off of the worst pure mechanism, randomized response
+subsampled   T Gaussian mechanisms on Poisson-sampled records, by privacy-loss distributions; no finite mu is exact
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.accounting import gaussian, pure, subsampled
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianTradeoff:
+    """mu-GDP."""
+
+    mu: float
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon for this delta; inf at delta = 0."""
+        return gaussian.epsilon(self.mu, delta)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest delta for this epsilon."""
+        return 1.0 if math.isinf(self.mu) else gaussian.delta(self.mu, epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class PureTradeoff:
+    """Pure epsilon-DP."""
+
+    pure_epsilon: float
+
+    @property
+    def mu(self) -> float:
+        """The smallest mu for which this implies mu-GDP."""
+        return math.inf if math.isinf(self.pure_epsilon) else pure.mu(self.pure_epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon for this delta; the pure one at delta = 0."""
+        return math.inf if math.isinf(self.pure_epsilon) else pure.epsilon(self.pure_epsilon, delta)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest delta for this epsilon."""
+        return 1.0 if math.isinf(self.pure_epsilon) else pure.delta(self.pure_epsilon, epsilon)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubsampledTradeoff:
+    """Gaussian mechanisms on Poisson-sampled records (needs the extra `accounting`)."""
+
+    noise_multiplier: float
+    sampling_rate: float
+    rounds: int
+    adjacency: Literal["replace", "add-remove"]
+
+    @property
+    def mu(self) -> None:
+        """None: the guarantee is no Gaussian one."""
+        return None
+
+    def epsilon(self, delta: float) -> float:
+        """An upper bound on the smallest epsilon for this delta."""
+        return subsampled.epsilon(
+            noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate, rounds=self.rounds, delta=delta,
+            adjacency=self.adjacency,
+        )  # fmt: skip
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound on the smallest delta for this epsilon."""
+        return subsampled.delta(
+            noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate, rounds=self.rounds, epsilon=epsilon,
+            adjacency=self.adjacency,
+        )  # fmt: skip
+
+
+Tradeoff = GaussianTradeoff | PureTradeoff | SubsampledTradeoff

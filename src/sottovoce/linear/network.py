@@ -1,0 +1,137 @@
+"""One round of the whole network as sparse matrices, and the rows of it that an observer sees.
+
+Every quantity of a round is a linear form over (x, g, z): the states before the round [b K], the gradients [K] and the unit
+noise sources of all its exchanges [q], per coordinate of the model. Splitting the columns gives
+
+    x' = F x + G g + N z,      y = H x + D g + M z
+
+with y what the observer reads. Sources that it knows are no noise to it, so their columns are left out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sottovoce.linear.rounds import BoundExchange, BoundRound
+from sottovoce.observers import View
+
+
+class NetworkRound(NamedTuple):
+    """Rows over the columns (x [b K], g [K], z [q])."""
+
+    num_agents: int
+    num_states: int  # b K
+    state: sparse.csr_array  # [b K, .]
+    model: sparse.csr_array  # [K, .] the models after the round
+    links: tuple[sparse.csr_array, ...]  # per exchange [E, .]: what every link carries
+    own: tuple[sparse.csr_array, ...]  # per exchange [K, .]: every agent's own copy
+    received: tuple[sparse.csr_array, ...]  # per exchange [K, .]: what every agent combines
+    active: tuple[np.ndarray, ...]  # per exchange [E] bool
+    owners: np.ndarray  # [q, 2]
+
+
+class SystemRound(NamedTuple):
+    """The system of one round as an observer sees it; unit noise."""
+
+    F: sparse.csr_array
+    G: sparse.csr_array
+    N: sparse.csr_array
+    H: sparse.csr_array
+    D: sparse.csr_array
+    M: sparse.csr_array
+
+
+def network_round(bound: BoundRound) -> NetworkRound:
+    """Compose the round from the agent's linear form, the weights and the noise maps."""
+    form, K = bound.form, len(bound.exchanges[0].links.perron)
+    counts = [exchange.noise.num_sources for exchange in bound.exchanges]
+    width = form.blocks * K + K + sum(counts)
+    known = [_placed(sparse.eye_array(K), b * K, width) for b in range(form.blocks)]
+    gradient = _placed(sparse.eye_array(K), form.blocks * K, width)
+    links: list[sparse.csr_array] = []
+    own: list[sparse.csr_array] = []
+    received: list[sparse.csr_array] = []
+
+    def mix(coefficients: np.ndarray) -> sparse.csr_array:
+        variables = [*known, *received]
+        total = coefficients[-1] * gradient
+        for index, value in enumerate(variables):
+            if coefficients[index] != 0:
+                total = total + coefficients[index] * value
+        return total
+
+    start = form.blocks * K + K
+    for j, exchange in enumerate(bound.exchanges):
+        sent = mix(np.concatenate([form.messages[j][: form.blocks + j], form.messages[j][-1:]]))
+        carried, kept = noise_rows(exchange)
+        links.append((sent[exchange.links.senders] + _placed(carried, start, width)).tocsr())
+        own.append((sent + _placed(kept, start, width)).tocsr())
+        received.append((_combination(exchange, links[-1], own[-1])).tocsr())
+        start += counts[j]
+    state = sparse.vstack([mix(row) for row in form.state]).tocsr()
+    model = sum(form.model[b] * state[b * K : (b + 1) * K] for b in range(form.blocks))
+    return NetworkRound(
+        num_agents=K,
+        num_states=form.blocks * K,
+        state=state,
+        model=sparse.csr_array(model),
+        links=tuple(links),
+        own=tuple(own),
+        received=tuple(received),
+        active=tuple(exchange.links.weights > 0 for exchange in bound.exchanges),
+        owners=np.concatenate([exchange.noise.owners for exchange in bound.exchanges]),
+    )
+
+
+def noise_rows(exchange: BoundExchange) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Of every source, what each link [E, S] and each own copy [K, S] carries."""
+    noise, (E, K) = exchange.noise, (len(exchange.links.senders), len(exchange.links.perron))
+    shape = noise.num_sources
+    carried = sparse.csr_array((noise.link_value, (noise.link_index, noise.link_source)), shape=(E, shape))
+    kept = sparse.csr_array((noise.self_value, (noise.self_index, noise.self_source)), shape=(K, shape))
+    return carried, kept
+
+
+def observed_round(network: NetworkRound, view: View, *, last: bool, centroid: np.ndarray) -> SystemRound:
+    """The system of a round for an observer; `last` adds the final model where it sees that."""
+    rows = []
+    for j in range(len(network.links)):
+        if not view.broadcast:
+            rows.append(network.links[j][view.links & network.active[j]])
+        elif view.every_message:
+            rows.append(network.own[j])  # the uplinks: in a federation an own copy is the very message
+        else:
+            rows.append(network.received[j][:1])
+    if last and view.final_model:
+        rows.append(sparse.csr_array(centroid[None, :] @ network.model))
+    seen = _distinct(sparse.vstack(rows).tocsr())
+    known = view.members[network.owners[:, 0]] | ((network.owners[:, 1] >= 0) & view.members[network.owners[:, 1]])
+    hidden = np.flatnonzero(~known) + network.num_states + network.num_agents
+    columns = (slice(0, network.num_states), slice(network.num_states, network.num_states + network.num_agents), hidden)
+    F, G, N = (network.state[:, part].tocsr() for part in columns)
+    H, D, M = (seen[:, part].tocsr() for part in columns)
+    return SystemRound(F, G, N, H, D, M)
+
+
+def _placed(matrix: sparse.sparray, start: int, width: int) -> sparse.csr_array:
+    placed = sparse.coo_array(matrix)
+    return sparse.csr_array((placed.data, (placed.row, placed.col + start)), shape=(placed.shape[0], width))
+
+
+def _combination(exchange: BoundExchange, links: sparse.csr_array, own: sparse.csr_array) -> sparse.csr_array:
+    active = exchange.links
+    E, K = len(active.senders), len(active.perron)
+    gather = sparse.csr_array((active.weights, (active.receivers, np.arange(E))), shape=(K, E))
+    return gather @ links + sparse.diags_array(active.self_weights) @ own
+
+
+def _distinct(rows: sparse.csr_array) -> sparse.csr_array:
+    """Leave out repeated rows: a broadcast heard over several links is heard once."""
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    seen: dict[tuple[bytes, bytes], int] = {}
+    for index in range(rows.shape[0]):
+        part = slice(rows.indptr[index], rows.indptr[index + 1])
+        seen.setdefault((rows.indices[part].tobytes(), rows.data[part].tobytes()), index)
+    return rows[list(seen.values())]

@@ -1,0 +1,118 @@
+"""All rounds of a run, bound to their links and noise: what accountant and attacks start from.
+
+A run of T rounds uses few distinct rounds (one, for a fixed network and step), so these are kept once and a list says which round is
+which. The noise of round t is `scales[t]` times a unit source; a round in which the algorithm sends nothing new has scale 0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
+from sottovoce.linear.form import LinearRound, linear_round, round_coefficients
+from sottovoce.noise import Noise, NoiseMap, bind
+from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
+
+
+class BoundExchange(NamedTuple):
+    """The weights and the noise map of one exchange."""
+
+    links: ActiveLinks
+    noise: NoiseMap
+
+
+class BoundRound(NamedTuple):
+    """One distinct round: what an agent does, over which links, with which noise."""
+
+    form: LinearRound
+    exchanges: tuple[BoundExchange, ...]
+
+
+class Rounds(NamedTuple):
+    """A whole run."""
+
+    distinct: tuple[BoundRound, ...]
+    which: np.ndarray  # [T] position of every round in `distinct`
+    scales: np.ndarray  # [T] scale of the law in every round; 0 where no noise is added
+    centroid: Centroid
+    projected: bool  # the agents project on convex sets, which these linear rounds leave out
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def at(self, position: int) -> BoundRound:
+        """The round at a position counted from 0."""
+        return self.distinct[int(self.which[position])]
+
+
+def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds: int) -> Rounds:
+    """Bind every round of a run; links that are drawn at random are refused.
+
+    An algorithm with projections is represented by its linear part, and marked.
+
+    Raises:
+        UnsupportedClaim: the functions are not linear, or the links are random.
+        IncompatibleChoice: the noise does not fit the links.
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
+        raise ConfigError(f"rounds = {rounds!r}; it must be a whole number of at least 1.")
+    linear = algorithm if algorithm.linear_part is None else algorithm.linear_part
+    topologies = exchange_topologies(algorithm, topology)
+    for used in topologies:
+        if not isinstance(used.schedule, Static | Listed):
+            raise UnsupportedClaim("these rounds cannot be listed: the links are drawn at random.")
+    weighing = centroid(linear, topology)
+    held = [
+        [part.active_links()._replace(perron=receivers) for part in used.listed()]
+        for used, receivers in zip(topologies, weighing.receivers, strict=True)
+    ]
+    maps = [[bind(noise, links) for links in cycle] for cycle in held]
+    distinct: dict[tuple[bytes, ...], int] = {}
+    made: list[BoundRound] = []
+    which = np.zeros(rounds, dtype=int)
+    for t in range(1, rounds + 1):
+        places = tuple((t - 1) % len(cycle) for cycle in held)
+        key = (*(part.tobytes() for part in _flat(round_coefficients(linear, t))), np.array(places).tobytes())
+        if key not in distinct:
+            distinct[key] = len(made)
+            exchanges = tuple(BoundExchange(held[j][i], maps[j][i]) for j, i in enumerate(places))
+            made.append(BoundRound(linear_round(linear, t), exchanges))
+        which[t - 1] = distinct[key]
+    scale = 0.0 if noise.law is None else noise.law.scale
+    scales = scale * noise.factors(rounds) * linear.noisy_rounds(rounds)
+    return Rounds(tuple(made), which, scales, weighing, algorithm.linear_part is not None)
+
+
+def _flat(form: LinearRound) -> list[np.ndarray]:
+    at = np.full(form.messages.shape[1], np.nan) if form.gradient_at is None else form.gradient_at
+    return [form.messages, at, form.state, form.model]
+
+
+class Step(NamedTuple):
+    """What an agent of diffusion type does in a round: when it takes its gradient, and how far it goes."""
+
+    kind: str  # "atc" (before sending), "cta" (at the combination), "consensus" (beside it), "average" (no gradient)
+    size: float
+
+
+def diffusion_step(form: LinearRound) -> Step | None:
+    """Recognise the rounds for which norms of differences have simple recursions; None for any other round."""
+    if form.blocks != 1 or len(form.messages) != 1:
+        return None
+    message, state = form.messages[0], form.state[0]
+    at = form.gradient_at
+    sends_model, keeps_received = np.array_equal(message[:2], [1, 0]), np.array_equal(state[:2], [0, 1])
+    if not sends_model or not keeps_received or form.model[0] != 1:
+        return None
+    before, after = -float(message[2]), -float(state[2])
+    if at is None or (before == 0 and after == 0):
+        return Step("average", 0.0)
+    if before > 0 and after == 0 and np.array_equal(at, [1, 0, 0]):
+        return Step("atc", before)
+    if after > 0 and before == 0 and np.array_equal(at, [0, 1, 0]):
+        return Step("cta", after)
+    if after > 0 and before == 0 and np.array_equal(at, [1, 0, 0]):
+        return Step("consensus", after)
+    return None
