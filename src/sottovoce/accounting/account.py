@@ -15,13 +15,13 @@ from typing import get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import chosen, per_agent
+from sottovoce.accounting.arguments import checked, chosen, per_agent
 from sottovoce.accounting.candidates import Adjacency, Case, Prepared, Unit
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import refuse_noise_a_relay_cannot_carry
+from sottovoce.linear import exchange_topologies, refuse_noise_a_relay_cannot_carry
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer, view
 from sottovoce.problems import ConvexSmooth
@@ -162,12 +162,21 @@ def _case(
         raise ConfigError(
             f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
         )
+    if isinstance(participation, Poisson) and adjacency == "replace":
+        least = float(np.max(sensitivity)) / 2.0
+        if participation.record_norm is None or participation.record_norm < least * (1 - 1e-9):
+            raise ConfigError(
+                f"Poisson sampling with adjacency='replace' needs the largest norm of ONE record's part, at least half the sensitivity "
+                f"({least:g}); given record_norm = {participation.record_norm}. Use sv.accounting.poisson(rate, record_norm=C / B)."
+            )
     if isinstance(participation, Poisson) and not isinstance(noise.law, Gaussian):
         raise UnsupportedClaim(
             "Poisson sampling is accounted for Gaussian noise only. Use a Gaussian law, or another participation."
         )
-    seen = view(observer, topology)
+    seen = view(observer, *exchange_topologies(algorithm, topology))
     refuse_noise_a_relay_cannot_carry(algorithm, noise, topology)
+    if noise.law is not None:
+        checked("the scale of the noise", noise.law.scale, "(1e-100, 1e100)")
     sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
     same = unit == "record" if same_model is None else bool(same_model)
     return Case(

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from sottovoce.errors import ConfigError
 
+SMALLEST, LARGEST = 1e-100, 1e100  # squares stay within the range of floating-point numbers
+
 
 def checked(name: str, value: float, interval: str) -> float:
     """Return `value` as a float if it is a real number in `interval`, written as in mathematics: "[0, 1)".
@@ -61,7 +63,7 @@ def per_agent(name: str, value: ArrayLike, num_agents: int) -> np.ndarray:
     """
     given = np.asarray(value)
     numbers = given.dtype.kind in "fiu" and given.shape in ((), (num_agents,))
-    if not numbers or not (np.isfinite(given) & (given > 0)).all():
+    if not numbers or not ((given > SMALLEST) & (given < LARGEST)).all():
         raise ConfigError(
             f"{name} = {value!r}; it must be one finite number above 0, or one for each of the {num_agents} agents. "
             f"Clip the gradients to have one."

@@ -12,7 +12,7 @@ from sottovoce.accounting.absorption import contraction_mu
 from sottovoce.accounting.certificate import Absorption, absorption_of
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity, Validity
 from sottovoce.accounting.linear_mu import LinearValue, LinearView, linear_view
-from sottovoce.accounting.participation import Participation, Poisson, patterns
+from sottovoce.accounting.participation import Participation, Poisson, describe_participation, patterns
 from sottovoce.accounting.random_links import random_link_bounds
 from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
 from sottovoce.accounting.sent_messages import contraction, diffusion_steps, ends_with_combination
@@ -28,6 +28,7 @@ from sottovoce.topologies import Listed, Static, Topology
 
 Unit = Literal["agent", "record"]
 Adjacency = Literal["replace", "add-remove"]
+NETWORK_NOISE = ("absorption", "amplified-by-iteration")  # rest on noise of other agents
 
 
 class Case(NamedTuple):
@@ -130,17 +131,22 @@ class Prepared(NamedTuple):
 
     def linear_validity(self, linear: LinearValue) -> LinearValidity:
         """Whether the linear view is a guarantee too."""
-        # That states are public says so of the gradients' points only where gradients are taken at the state, as in ATC.
+        # Known states say so of the points of gradients in between only if no noise is hidden inside a round; public states say so
+        # of these points only where gradients are taken at the state, as in ATC.
         steps = None if self.rounds is None else diffusion_steps(self.rounds)
+        nothing_inside = steps is not None or (self.case.view.every_message and not self.sent.hidden.any())
         at_state = steps is not None and all(step.kind in ("atc", "average") for step in steps)
         public = linear.public and (at_state or bool(self.sent.public_point.all()))
-        holds = linear.adaptive and (not self.case.same_model or public)
+        holds = linear.adaptive and nothing_inside and (not self.case.same_model or public)
         return "adaptive" if holds else "exogenous-gradients"
 
     def candidates(self, position: int) -> list[Candidate]:
         """All proven values of one agent."""
         case, p = self.case, int(self.agents[position])
         size, found = float(case.sensitivity[p]), []
+        if isinstance(case.participation, Poisson):  # amplified message by message
+            value = float(self.sent.plain[p]) * size
+            return [Candidate(value, "sent-messages", False)] if self.sent.public_point[p] else []
         if self.sent.supported[p]:
             validity: Validity = "exact" if self.sent.exact[p] else "sent-messages"
             found.append(Candidate(float(self.sent.values[p]) * size, validity, bool(self.sent.promised[p])))
@@ -163,7 +169,8 @@ class Prepared(NamedTuple):
             return None
         steps = diffusion_steps(rounds)
         same = len(rounds.distinct) == 1 and len(np.unique(rounds.scales)) == 1
-        if steps is None or steps[0].kind != "atc" or not same or not case.topology.is_doubly_stochastic:
+        used = exchange_topologies(case.algorithm, case.topology)[0]
+        if steps is None or steps[0].kind != "atc" or not same or not used.is_doubly_stochastic:
             return None
         if not self.sent.one_source_each or not self.sent.goes_on_from_message.all():
             return None
@@ -200,13 +207,14 @@ class Prepared(NamedTuple):
             unit=case.unit,
             adjacency=case.adjacency,
             rounds=case.rounds,
+            participation=describe_participation(case.participation),
             tradeoff=tradeoff,
             validity=validity,
             reason=reason,
             source=SOURCES[validity],
             assumptions=() if validity == "infinite" else assumptions(
                 case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=case.losses if best.promised else None,
-                random_links=self.rounds is None, pairs=self.sent.pairs, same_model=case.same_model,
+                random_links=self.rounds is None, participation=case.participation, follow=best.validity in NETWORK_NOISE or case.view.broadcast, pairs=self.sent.pairs, same_model=case.same_model,
             ),
             linear_mu=None if linear is None else linear.mu,
             linear_validity=None if linear is None else self.linear_validity(linear),
@@ -218,13 +226,16 @@ class Prepared(NamedTuple):
         if not isinstance(case.participation, Poisson) or math.isinf(best.value):
             return PureTradeoff(best.value) if case.pure else GaussianTradeoff(best.value)
         per_round = self.sent.equal_rounds(p)
-        if per_round is None or not self.sent.public_point[p] or best.promised:
+        if per_round is None:
             raise UnsupportedClaim(
                 "Poisson sampling amplifies privacy only where every gradient is taken at a point that the messages determine, with the "
                 "same step and noise in every round. Use ATC or CTA with sv.noise.independent(law, self_noise=True), or another participation."
             )
         mu_one, visible = per_round
-        record = float(case.sensitivity[p]) / (2.0 if case.adjacency == "replace" else 1.0)  # norm of one record's part
+        record = float(case.sensitivity[p])  # norm of one record's part
+        if case.adjacency == "replace":
+            assert case.participation.record_norm is not None  # checked with the question
+            record = case.participation.record_norm
         return SubsampledTradeoff(
             noise_multiplier=1.0 / (mu_one * record),
             sampling_rate=case.participation.rate,

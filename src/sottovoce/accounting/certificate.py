@@ -117,7 +117,7 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     own_source[agents], own_factor[agents] = noise.self_source[kept], np.minimum(own_value, 1.0)
     known = view.members[noise.owners[:, 0]]
     read = np.zeros(S, dtype=bool)
-    read[link_source[view.links[active] & ~view.members[links.senders[active]]]] = True
+    read[link_source[view.links[0][active] & ~view.members[links.senders[active]]]] = True
     return RoundLinks(
         senders=links.senders[active],
         receivers=links.receivers[active],

@@ -34,6 +34,7 @@ class Guarantee:
         unit: what may change: one "record" or the "agent"'s whole data.
         adjacency: "replace" or "add-remove".
         rounds: how many were accounted.
+        participation: in which of them the protected unit takes part.
         tradeoff: the (epsilon, delta) pairs that hold.
         validity: why it holds, in a word.
         reason: why it holds, or why it is infinite, in a sentence.
@@ -49,6 +50,7 @@ class Guarantee:
     unit: Literal["record", "agent"]
     adjacency: Literal["replace", "add-remove"]
     rounds: int
+    participation: str
     tradeoff: Tradeoff
     validity: Validity
     reason: str
@@ -84,6 +86,7 @@ class Guarantee:
             "unit": self.unit,
             "adjacency": self.adjacency,
             "rounds": self.rounds,
+            "participation": self.participation,
             "mu": _finite(self.mu),
             "pure_epsilon": _finite(self.pure_epsilon),
             "epsilon": {f"{delta:g}": _finite(self.epsilon(delta)) for delta in deltas},
@@ -101,7 +104,8 @@ class Guarantee:
         """One paragraph for people."""
         what = "one record" if self.unit == "record" else "all data"
         change = "replaced" if self.adjacency == "replace" else "added or removed"
-        head = f"Observer: {self.observer}. Protected: {what} of agent {self.agent} ({change}), {self.rounds} rounds."
+        part = "" if self.participation == "every-round" else f", taking part: {self.participation}"
+        head = f"Observer: {self.observer}. Protected: {what} of agent {self.agent} ({change}), {self.rounds} rounds{part}."
         sentences = [head, self._amount(), self.reason, *self._linear()]
         if self.assumptions:
             sentences.append("It assumes: " + "; ".join(self.assumptions) + ".")

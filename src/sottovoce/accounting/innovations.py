@@ -34,7 +34,11 @@ def filtered_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np
     """The square-root innovations filter."""
     T, P, n = len(systems), len(agents), systems[0].F.shape[0]
     dense = {key: _Dense(*(part.toarray() for part in s)) for key, s in {id(s): s for s in systems}.items()}
-    L, X = np.zeros((n, 0)), np.zeros((n, T * P))
+    L, X, sizes = (
+        np.zeros((n, 0)),
+        np.zeros((n, T * P)),
+        np.zeros((n, T * P)),
+    )  # sizes: of the terms that X is the sum of
     clear = np.zeros(P, dtype=int)
     whitened: list[np.ndarray] = []
     adaptive, public, noise_size = np.ones(P, dtype=bool), np.ones(P, dtype=bool), 0.0
@@ -43,20 +47,22 @@ def filtered_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np
         d, columns, new = dense[id(system)], (t + 1) * P, slice(t * P, (t + 1) * P)
         noise_size = max(noise_size, scales[t] * max(np.abs(d.M).max(initial=0), np.abs(d.N).max(initial=0)))
         seen, carried = np.hstack([scales[t] * d.M, d.H @ L]), np.hstack([scales[t] * d.N, d.F @ L])
-        shift = d.H @ X[:, :columns]
+        shift, rounding = d.H @ X[:, :columns], np.abs(d.H) @ sizes[:, :columns]
         shift[:, new] += d.D[:, agents]
+        rounding[:, new] += np.abs(d.D[:, agents])
         moved = d.F @ X[:, :columns]
         moved[:, new] += d.G[:, agents]
         U, S, V = _range(seen, noise_size)
-        clear = _note_clear(clear, t, shift, U, np.abs(X).max(initial=0) + np.abs(d.D).max(initial=0), P)
+        clear = _note_clear(clear, t, shift, U, rounding, P)
         gone = np.tile(clear > 0, t + 1)
         shift[:, gone], moved[:, gone] = 0.0, 0.0
         w = (U.T @ shift) / S[:, None]
         whitened.append(w)
         X[:, :columns] = moved - (carried @ V) @ w
+        np.maximum(sizes[:, :columns], np.abs(moved), out=sizes[:, :columns])
         L = _compressed(carried, V, noise_size)
         if adaptive.any():
-            shifted = _shifted(X[:, :columns], P, np.abs(moved).max())  # [n, P]
+            shifted = _shifted(X[:, :columns], P, sizes[:, :columns].max())  # [n, P]
             adaptive &= (L.shape[1] == 0) & ~(shifted & others).any(axis=0)
             public &= adaptive & ~shifted.any(axis=0)
     values = np.zeros((P, T, T))
@@ -80,14 +86,14 @@ def _range(seen: np.ndarray, noise_size: float) -> tuple[np.ndarray, np.ndarray,
     return U[:, kept], S[kept], Vt[kept].T
 
 
-def _note_clear(clear: np.ndarray, t: int, shift: np.ndarray, U: np.ndarray, size: float, P: int) -> np.ndarray:
-    """Mark agents whose shift leaves the range of the noise."""
-    residual = shift - U @ (U.T @ shift)
-    by_agent = (shift.shape[0], t + 1, P)
-    outside = np.sqrt((residual.reshape(by_agent) ** 2).sum(axis=(0, 1)))
-    whole = np.sqrt((shift.reshape(by_agent) ** 2).sum(axis=(0, 1)))
-    leaves = (outside > RESIDUAL_TOLERANCE * whole) & (outside > ROUNDING * 1e3 * size)
-    return np.where((clear == 0) & leaves, t + 1, clear)
+def _note_clear(
+    clear: np.ndarray, t: int, shift: np.ndarray, U: np.ndarray, rounding: np.ndarray, P: int
+) -> np.ndarray:
+    """Mark agents one of whose gradients shifts the message out of the range of the noise, by more than rounding can."""
+    outside = np.linalg.norm(shift - U @ (U.T @ shift), axis=0)
+    leaves = outside > RESIDUAL_TOLERANCE * np.linalg.norm(shift, axis=0)
+    leaves &= outside > ROUNDING * 100 * np.linalg.norm(rounding, axis=0)
+    return np.where((clear == 0) & leaves.reshape(t + 1, P).any(axis=0), t + 1, clear)
 
 
 def _shifted(X: np.ndarray, P: int, size: float) -> np.ndarray:

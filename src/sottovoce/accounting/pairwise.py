@@ -20,7 +20,7 @@ from sottovoce.accounting.linear_mu import linear_view
 from sottovoce.accounting.worst_direction import worst_direction
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import Rounds, bound_rounds, refuse_noise_a_relay_cannot_carry
+from sottovoce.linear import Rounds, bound_rounds, exchange_topologies, refuse_noise_a_relay_cannot_carry
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import curious_agent, view
 from sottovoce.topologies import Topology
@@ -55,12 +55,13 @@ def pairwise_linear_mu(
     """
     sizes = per_agent("sensitivity", sensitivity, topology.num_agents)
     run = _linear_rounds(topology, algorithm, noise, rounds)
+    exchanges = exchange_topologies(algorithm, topology)
     K, everywhere = topology.num_agents, np.ones((1, len(run)), dtype=bool)
     table = np.full((K, K), np.nan)
     # The best connected first: should a view be too long to compute, it is known at once.
     for done, observer in enumerate(np.argsort(-_received(topology), kind="stable").tolist(), start=1):
         others = np.delete(np.arange(K), observer)
-        found = linear_view(run, view(curious_agent(observer), topology), others, everywhere)
+        found = linear_view(run, view(curious_agent(observer), *exchanges), others, everywhere)
         if found is None:
             raise UnsupportedClaim(
                 f"what agent {observer} of {K} sees in {len(run)} rounds is too long to compute. Ask for fewer rounds, or take "

@@ -28,6 +28,7 @@ class Poisson:
     """Every record enters every round with this probability, independently."""
 
     rate: float
+    record_norm: float | None = None
 
 
 Participation = Literal["every-round", "once"] | Cyclic | Poisson
@@ -38,9 +39,28 @@ def cyclic(times: int, gap: int) -> Cyclic:
     return Cyclic(whole("times", times), whole("gap", gap))
 
 
-def poisson(rate: float) -> Poisson:
-    """Participation by independent coin flips: each record in each round with probability `rate`."""
-    return Poisson(checked("rate", rate, "(0, 1]"))
+def poisson(rate: float, *, record_norm: float | None = None) -> Poisson:
+    """Participation by secret independent coin flips: each record in each round with probability `rate`.
+
+    Args:
+        rate: the probability.
+        record_norm: for adjacency "replace", the largest l2 norm of ONE record's part in a gradient (C / B for clip C and a fixed divisor
+            B). That two records differ by at most the sensitivity does not bound it, and amplification needs it. With "add-remove" the
+            sensitivity itself is that norm.
+    """
+    norm = None if record_norm is None else checked("record_norm", record_norm, "(0, inf)")
+    return Poisson(checked("rate", rate, "(0, 1]"), norm)
+
+
+def describe_participation(participation: Participation) -> str:
+    """The participation in words."""
+    match participation:
+        case Cyclic(times, gap):
+            return f"{times} rounds, {gap} apart"
+        case Poisson(rate, _):
+            return f"every round with probability {rate:g}"
+        case _:
+            return str(participation)
 
 
 def patterns(participation: Participation, rounds: int) -> np.ndarray:

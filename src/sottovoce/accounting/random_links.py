@@ -40,7 +40,8 @@ def random_link_bounds(
     Raises:
         UnsupportedClaim: a scheme or an algorithm for which this is not proved.
     """
-    if noise.name not in COVERED or len(exchange_topologies(algorithm, topology)) != 1:
+    exchanges = exchange_topologies(algorithm, topology)
+    if noise.name not in COVERED or len(exchanges) != 1:
         raise UnsupportedClaim(
             f"with links drawn at random, guarantees are proved for {' and '.join(COVERED)} noise and one exchange per round; given "
             f"'{noise.name}' and '{algorithm.name}'. Use one of them, or topology.with_schedule([...])."
@@ -64,7 +65,7 @@ def random_link_bounds(
     first = int(np.argmax(np.isinf(spent))) + 1 if np.isinf(spent).any() else 0
     K = topology.num_agents
     return Bounds(
-        spent=spent[:, None] * _copies(topology, noise)[None, :],
+        spent=spent[:, None] * _copies(exchanges[0], noise)[None, :],
         public_point=np.full(K, False),
         hidden=np.full(K, noise.name == "independent" and bool(noise.parameters["per_edge"])),
         clear_round=np.full(K, first),

@@ -1,5 +1,6 @@
 """Why a guarantee holds, or why there is none, in words."""
 
+from sottovoce.accounting.participation import Participation, Poisson, describe_participation
 from sottovoce.noise import Noise
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
@@ -77,6 +78,8 @@ def assumptions(
     random_links: bool,
     pairs: bool,
     same_model: bool,
+    participation: Participation,
+    follow: bool,
 ) -> tuple[str, ...]:
     """What a finite guarantee rests on."""
     norm = "l2" if noise.law is None else noise.law.norm
@@ -84,10 +87,21 @@ def assumptions(
     change = "one record" if unit == "record" else "its data"
     made = [f"a change of {change} moves one gradient by at most {sensitivity:g} in {norm}, {where}"]
     made.append("noise is fresh in every round and secret to " + ("the pairs who share it" if pairs else "its owner"))
-    made.append(
-        "the other agents' data are the same in both worlds; the observer may know them and all sampling of batches"
-    )
-    if pairs:
+    if isinstance(participation, Poisson):
+        made.append("the other agents' data are the same in both worlds; the observer may know them")
+        made.append(
+            "records enter batches by independent coin flips that nobody else knows, and gradients are divided by a fixed number"
+        )
+        if participation.record_norm is not None:
+            made.append(f"one record's part of a gradient has norm at most {participation.record_norm:g}")
+    else:
+        made.append(
+            "the other agents' data are the same in both worlds; the observer may know them and all sampling of batches"
+        )
+    if participation != "every-round" and not isinstance(participation, Poisson):
+        when = describe_participation(participation)
+        made.append(f"the record takes part in {when}, fixed before the run; the worst placement counts")
+    if pairs or follow:
         made.append("agents outside the observer follow the protocol")
     if losses is not None:
         made.append(

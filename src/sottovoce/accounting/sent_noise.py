@@ -59,7 +59,7 @@ def sent_noise(exchange: BoundExchange, known: np.ndarray, *, pure: bool, own_co
             "Use a Gaussian law, or a scheme with one source per message."
         )
     if own_copy_is_the_message(exchange.noise, exchange.links):
-        return _one_row_per_agent(exchange, removed, known)
+        return _one_row_per_agent(exchange, removed, known, own_copy_seen=own_copy_seen)
     return _general(exchange, removed, own_copy_seen)
 
 
@@ -102,7 +102,9 @@ def _single(exchange: BoundExchange, removed: np.ndarray, *, pure: bool, own_cop
     return SentNoise(np.where(clear, np.inf, price), own, hidden)
 
 
-def _one_row_per_agent(exchange: BoundExchange, removed: np.ndarray, known: np.ndarray) -> SentNoise:
+def _one_row_per_agent(
+    exchange: BoundExchange, removed: np.ndarray, known: np.ndarray, *, own_copy_seen: bool
+) -> SentNoise:
     """Everybody uses and sends the same perturbed message: Sigma = C C' with one row per agent, price [Sigma^+]_pp."""
     _, kept = noise_rows(exchange)
     C = kept[:, np.flatnonzero(~removed)]
@@ -113,7 +115,8 @@ def _one_row_per_agent(exchange: BoundExchange, removed: np.ndarray, known: np.n
     price = (inside**2 / values[good]).sum(axis=1)
     in_range = (inside**2).sum(axis=1) > 1.0 - 1e-7
     sends = np.bincount(exchange.links.senders[exchange.links.weights > 0], minlength=len(known)) > 0
-    price = np.where(in_range, price, np.where(sends, np.inf, 0.0))
+    # Who sends nothing adds no noise: nothing of it is read, unless its own copy is.
+    price = np.where(in_range & sends, price, np.where(sends | own_copy_seen, np.inf, 0.0))
     return SentNoise(price, sends * 1.0, np.zeros(len(known), dtype=bool))
 
 
@@ -123,7 +126,7 @@ def _general(exchange: BoundExchange, removed: np.ndarray, own_copy_seen: bool) 
     carried, kept = noise_rows(exchange)
     active, kept_sources = np.flatnonzero(links.weights > 0), np.flatnonzero(~removed)
     if len(active) * len(kept_sources) > DENSE_LIMIT:
-        return _by_parts(carried[active][:, kept_sources], kept[:, kept_sources], links.senders[active], K)
+        return _by_parts(carried[active][:, kept_sources], kept[:, kept_sources], links.senders[active], own_copy_seen)
     C, own = carried[active][:, kept_sources].toarray(), kept[:, kept_sources].toarray()
     marks = np.zeros((len(active), K))
     marks[np.arange(len(active)), links.senders[active]] = 1.0
@@ -144,13 +147,14 @@ def _general(exchange: BoundExchange, removed: np.ndarray, own_copy_seen: bool) 
     return SentNoise(np.where(clear, np.inf, (shift**2).sum(axis=0)), np.diag(moved).copy(), hidden)
 
 
-def _by_parts(C: sparse.csr_array, own: sparse.csr_array, senders: np.ndarray, K: int) -> SentNoise:
+def _by_parts(C: sparse.csr_array, own: sparse.csr_array, senders: np.ndarray, own_copy_seen: bool) -> SentNoise:
     """A large map without noise in own copies, whose links share sources in small groups: one pseudo-inverse per group."""
     if np.abs(own.data).max(initial=0.0) > 0:
         raise UnsupportedClaim("this scheme is too large to account for: own copies carry noise shared between agents.")
     _, group = connected_components(abs(C) @ abs(C).T, directed=False)
     order = np.argsort(group, kind="stable")
-    price = np.zeros(K)
+    K = own.shape[0]
+    price = np.full(K, np.inf if own_copy_seen else 0.0)
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
         block = C[rows]
         block = block[:, np.unique(block.indices)].toarray()

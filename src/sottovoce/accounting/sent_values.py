@@ -18,6 +18,7 @@ from sottovoce.accounting.sent_messages import (
     response,
 )
 from sottovoce.accounting.worst_direction import best_pattern
+from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
@@ -34,6 +35,7 @@ class SentValues(NamedTuple):
     is_linear_view: np.ndarray  # bool: `plain` is also the linear view
     public_point: np.ndarray  # bool
     goes_on_from_message: np.ndarray  # bool: rho = 0 in every round
+    hidden: np.ndarray  # bool: own noise that no message shows was given away
     clear_round: np.ndarray  # int, 0: never
     spent: np.ndarray | None  # [T, K] of `values` after every round, as mu^2 or epsilon; None where not known
     one_source_each: bool  # one source per agent and round, as sent
@@ -68,29 +70,25 @@ def sent_values(
         placed = patterns[:1] if _shift_invariant(rounds, found, view) else patterns
         plain = message_bounds(rounds, found, placed, pure=pure, losses=None)
         promised = None if promise is None else message_bounds(rounds, found, placed, pure=pure, losses=promise)
+    elif rounds.projected:
+        raise UnsupportedClaim(
+            "this algorithm projects its models and is not of diffusion type (ATC, CTA, consensus), for which nothing is proved. Leave the "
+            "projection out."
+        )
     else:
         plain, promised = _by_response(rounds, found, patterns, agents, pure=pure), None
     if view.final_model and not ends_with_combination(rounds):
         plain, promised = _in_clear(plain, len(rounds)), None
     values = values_of_bounds(plain, pure=pure, same_model=same_model, other=promised)
     determined = ~plain.hidden & (plain.clear_round == 0)
-    exact = (
-        view.every_message
-        & diffusion
-        & ~plain.hidden
-        & ~values.promised
-        & (not rounds.projected)
-        & (not pure or not pairs)
-    )
+    reads_all = diffusion and view.every_message and not rounds.projected
+    going_on = (found.feedback == 0).all(axis=(0, 1))
+    known_final = going_on | (not view.final_model)
     return values._replace(
-        exact=exact,
-        is_linear_view=view.every_message
-        & determined
-        & diffusion
-        & (not rounds.projected)
-        & (not pure)
-        & (not view.final_model),
-        goes_on_from_message=(found.feedback == 0).all(axis=(0, 1)),
+        exact=(reads_all and not (pure and pairs)) & ~plain.hidden & ~values.promised & known_final,
+        is_linear_view=(reads_all and not pure and not view.final_model) & determined,
+        goes_on_from_message=going_on,
+        spent=values.spent if diffusion else None,
         one_source_each=not pairs and bool(np.all(rounds.scales > 0)) and _at_unit_price(found, rounds),
         pairs=pairs,
     )
@@ -120,7 +118,7 @@ def values_of_bounds(
     none = np.zeros(K, dtype=bool)
     return SentValues(
         values=size[-1], plain=plain.spent[-1] if pure else np.sqrt(plain.spent[-1]), supported=usable, promised=by_promise,
-        exact=none, is_linear_view=none, public_point=plain.public_point, goes_on_from_message=none,
+        exact=none, is_linear_view=none, public_point=plain.public_point, goes_on_from_message=none, hidden=plain.hidden,
         clear_round=plain.clear_round, spent=spent, one_source_each=False, pairs=False,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from sottovoce.accounting.gram import Gram
 from sottovoce.linear import SystemRound
 
 SMALLEST_PIVOT = 1e-5  # of the scaled covariance, down to which the Cholesky route keeps ten digits
+SMALLEST_SPREAD = 1e-8  # of a message, against the noise that entered the network
 SMALL = 200  # states up to which a dense product is the faster one
 HELD = 5e7  # numbers held at once for the shifts of a group of agents
 
@@ -32,8 +33,10 @@ def stacked_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np.
     else:
         covariance = _covariance(systems, scales)
     spread = np.sqrt(np.diag(covariance))
-    if (spread == 0).any():
-        return None
+    distinct = {id(system): system for system in systems}.values()
+    entered = max(float(np.abs(part.data).max(initial=0.0)) for system in distinct for part in (system.M, system.N))
+    if (spread <= SMALLEST_SPREAD * entered * scales.max()).any():
+        return None  # noise that cancels leaves rounding, which must not count as noise
     covariance /= spread[:, None]
     covariance /= spread[None, :]
     try:
@@ -74,7 +77,7 @@ def _later_messages(system: SystemRound, rounds: int) -> np.ndarray:
 def _responses(later: np.ndarray, at_once: sparse.csr_array, entering: sparse.csr_array) -> np.ndarray:
     """[T, m, .] what a message carries of an input of its own round, and of one, two, ... rounds before."""
     rounds, m, n = later.shape
-    carried = _times(later[:-1].reshape(-1, n), entering).reshape(rounds - 1, m, -1)
+    carried = _times(later[:-1].reshape(-1, n), entering).reshape(rounds - 1, m, entering.shape[1])
     return np.concatenate([at_once.toarray()[None], carried])
 
 

@@ -52,7 +52,7 @@ class Algorithm(NamedTuple):
         _always  # False: this round's messages only repeat what was sent before, so no noise
     )
     parameters: Mapping[str, Any] = {}
-    linear_part: "Algorithm | None" = None  # the same without its projections on convex sets; None: it has none
+    linear_part: "Algorithm | None" = None  # the same without its projections on boxes; None: it has none
 
     def noisy_rounds(self, rounds: int) -> np.ndarray:
         """Which of the rounds 1..rounds carry noise, [rounds] bool."""

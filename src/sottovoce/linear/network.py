@@ -16,6 +16,8 @@ from scipy import sparse
 from sottovoce.linear.rounds import BoundExchange, BoundRound
 from sottovoce.observers import View
 
+CANCELLED = 1e-14  # of the sum of absolute terms
+
 
 class NetworkRound(NamedTuple):
     """Rows over the columns (x [b K], g [K], z [q])."""
@@ -98,13 +100,13 @@ def observed_round(network: NetworkRound, view: View, *, last: bool, centroid: n
     rows = []
     for j in range(len(network.links)):
         if not view.broadcast:
-            rows.append(network.links[j][view.links & network.active[j]])
+            rows.append(network.links[j][view.links[j] & network.active[j]])
         elif view.every_message:
             rows.append(network.own[j])  # the uplinks: in a federation an own copy is the very message
         else:
             rows.append(network.received[j][:1])
     if last and view.final_model:
-        rows.append(sparse.csr_array(centroid[None, :] @ network.model))
+        rows.append(_sum_of(sparse.csr_array(centroid[None, :]), network.model))
     seen = _distinct(sparse.vstack(rows).tocsr())
     known = view.members[network.owners[:, 0]] | ((network.owners[:, 1] >= 0) & view.members[network.owners[:, 1]])
     hidden = np.flatnonzero(~known) + network.num_states + network.num_agents
@@ -123,7 +125,21 @@ def _combination(exchange: BoundExchange, links: sparse.csr_array, own: sparse.c
     active = exchange.links
     E, K = len(active.senders), len(active.perron)
     gather = sparse.csr_array((active.weights, (active.receivers, np.arange(E))), shape=(K, E))
-    return gather @ links + sparse.diags_array(active.self_weights) @ own
+    return _sum_of(
+        sparse.hstack([gather, sparse.diags_array(active.self_weights)]).tocsr(), sparse.vstack([links, own]).tocsr()
+    )
+
+
+def _sum_of(factors: sparse.csr_array, rows: sparse.csr_array) -> sparse.csr_array:
+    """The product, with exact zeros where terms cancel: what is left there is rounding, and would look like noise."""
+    total = sparse.csr_array(factors @ rows)
+    terms = sparse.csr_array(abs(factors) @ abs(rows))
+    total.sum_duplicates()
+    total.sort_indices()
+    positions = np.repeat(np.arange(total.shape[0]), np.diff(total.indptr)), total.indices
+    total.data[np.abs(total.data) <= CANCELLED * np.asarray(terms[positions]).ravel()] = 0.0
+    total.eliminate_zeros()
+    return total
 
 
 def _distinct(rows: sparse.csr_array) -> sparse.csr_array:

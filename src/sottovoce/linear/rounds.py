@@ -15,6 +15,8 @@ from sottovoce.linear.form import LinearRound, linear_round, round_coefficients
 from sottovoce.noise import Noise, NoiseMap, bind
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
 
+CHECKED_ROUNDS = 8  # the first rounds, then powers of two and the last one, are checked to be linear
+
 
 class BoundExchange(NamedTuple):
     """The weights and the noise map of one exchange."""
@@ -62,7 +64,10 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
     topologies = exchange_topologies(algorithm, topology)
     for used in topologies:
         if not isinstance(used.schedule, Static | Listed):
-            raise UnsupportedClaim("these rounds cannot be listed: the links are drawn at random.")
+            raise UnsupportedClaim(
+                "the links are drawn at random, so there is no one linear system of the run. Use topology.with_schedule([...]), or "
+                "sv.account, which bounds every pattern of links."
+            )
     weighing = centroid(linear, topology)
     held = [
         [part.active_links()._replace(perron=receivers) for part in used.listed()]
@@ -79,6 +84,8 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
             distinct[key] = len(made)
             exchanges = tuple(BoundExchange(held[j][i], maps[j][i]) for j, i in enumerate(places))
             made.append(BoundRound(linear_round(linear, t), exchanges))
+        elif t <= CHECKED_ROUNDS or t == rounds or t & (t - 1) == 0:
+            linear_round(linear, t)  # refuses functions that stop being linear later on
         which[t - 1] = distinct[key]
     scale = 0.0 if noise.law is None else noise.law.scale
     scales = scale * noise.factors(rounds) * linear.noisy_rounds(rounds)

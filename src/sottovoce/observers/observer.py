@@ -51,58 +51,74 @@ class Observer:
 
 
 class View(NamedTuple):
-    """An observer on a topology."""
+    """An observer on the topologies of a round's exchanges."""
 
-    links: np.ndarray  # [E] bool: the links it reads
+    links: tuple[np.ndarray, ...]  # per exchange [E] bool: the links it reads
     every_message: bool  # it reads what every agent sends
     broadcast: bool  # it receives what a relay sends out
     members: np.ndarray  # [K] bool
     final_model: bool
 
 
-def view(observer: Observer, topology: Topology) -> View:
-    """What the observer sees on this topology.
+def view(observer: Observer, *topologies: Topology) -> View:
+    """What the observer sees of exchanges over these topologies (usually one).
 
     Raises:
         ConfigError: a member or link that the topology does not have, or nobody is left to protect.
-        IncompatibleChoice: a server without a federation, or single links of a federation.
+        IncompatibleChoice: a server without a federation, single links of a federation, or exchanges of both kinds.
     """
-    K = topology.num_agents
-    members = np.zeros(K, dtype=bool)
-    for agent in observer.members:
-        if not 0 <= agent < K:
-            raise ConfigError(f"{observer.name}: there is no agent {agent}; the agents are 0 to {K - 1}.")
-        members[agent] = True
-    if members.all():
-        raise ConfigError(
-            f"{observer.name}: all {K} agents belong to it, so there is nobody whose data it could learn."
-        )
-    if observer.server and not topology.relay:
+    relay = topologies[0].relay
+    if any(topology.relay != relay for topology in topologies):
         raise IncompatibleChoice(
-            f"a server was named as observer, but '{topology.name}' has none: its agents talk to each other. "
+            "some exchanges of a round pass through a relay and others do not, and what an observer sees of such a round is not "
+            "defined. Use exchanges of one kind."
+        )
+    members = _members(observer, topologies[0].num_agents)
+    if observer.server and not relay:
+        raise IncompatibleChoice(
+            f"a server was named as observer, but '{topologies[0].name}' has none: its agents talk to each other. "
             f"Use sv.observers.eavesdropper(), or sv.topologies.federation(n)."
         )
-    if observer.links and topology.relay:
+    if observer.links and relay:
         raise IncompatibleChoice(
             "single links were named as observed, but in a federation every message passes through the relay. "
             "Use sv.observers.server() for all uplinks, or curious_agent(k) for the broadcast."
         )
-    senders, receivers = topology.links[:, 0], topology.links[:, 1]
-    every_message = observer.all_links or observer.server
-    if topology.relay:
-        read = np.full(len(senders), every_message)
+    if relay:
+        every_message = observer.all_links or observer.server
+        read = tuple(np.full(len(topology.links), every_message) for topology in topologies)
         return View(read, every_message, bool(observer.members) or every_message, members, observer.final_model)
-    read = members[receivers] | observer.all_links | _tapped(observer, topology)
+    tapped = _tapped(observer, topologies)
+    read = tuple(
+        members[topology.links[:, 1]] | observer.all_links | own
+        for topology, own in zip(topologies, tapped, strict=True)
+    )
     # What a member sends, the observer knows already.
-    return View(read, bool((read | members[senders]).all()), False, members, observer.final_model)
+    known = [one | members[topology.links[:, 0]] for topology, one in zip(topologies, read, strict=True)]
+    return View(read, all(bool(one.all()) for one in known), False, members, observer.final_model)
 
 
-def _tapped(observer: Observer, topology: Topology) -> np.ndarray:
-    senders, receivers = topology.links[:, 0], topology.links[:, 1]
-    tapped = np.zeros(len(senders), dtype=bool)
+def _members(observer: Observer, num_agents: int) -> np.ndarray:
+    members = np.zeros(num_agents, dtype=bool)
+    for agent in observer.members:
+        if not 0 <= agent < num_agents:
+            raise ConfigError(f"{observer.name}: there is no agent {agent}; the agents are 0 to {num_agents - 1}.")
+        members[agent] = True
+    if members.all():
+        raise ConfigError(
+            f"{observer.name}: all {num_agents} agents belong to it, so there is nobody whose data it could learn."
+        )
+    return members
+
+
+def _tapped(observer: Observer, topologies: tuple[Topology, ...]) -> list[np.ndarray]:
+    """Per exchange [E] bool: the tapped links; each must exist in some exchange."""
+    tapped = [np.zeros(len(topology.links), dtype=bool) for topology in topologies]
     for sender, receiver in observer.links:
-        found = (senders == sender) & (receivers == receiver)
-        if not found.any():
-            raise ConfigError(f"{observer.name}: there is no link from {sender} to {receiver} in '{topology.name}'.")
-        tapped |= found
+        found = [(topology.links == (sender, receiver)).all(axis=1) for topology in topologies]
+        if not any(one.any() for one in found):
+            raise ConfigError(
+                f"{observer.name}: there is no link from {sender} to {receiver} in '{topologies[0].name}'."
+            )
+        tapped = [before | one for before, one in zip(tapped, found, strict=True)]
     return tapped
