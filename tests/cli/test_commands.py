@@ -11,6 +11,7 @@ from sottovoce import errors
 from sottovoce.algorithms import ALGORITHMS
 from sottovoce.experiments import load, read
 from sottovoce.noise import LAWS, SCHEMES
+from sottovoce.observers import OBSERVERS
 from sottovoce.problems import PROBLEMS
 from sottovoce.topologies import TOPOLOGIES
 
@@ -56,7 +57,7 @@ def test_new_in_a_missing_folder_is_refused(sottovoce):
 
 def test_list_names_and_describes_everything_registered(sottovoce):
     choices = json.loads(sottovoce("list", "--json").stdout)
-    registries = (TOPOLOGIES, PROBLEMS, ALGORITHMS, SCHEMES, LAWS)
+    registries = (TOPOLOGIES, PROBLEMS, ALGORITHMS, SCHEMES, LAWS, OBSERVERS)
     assert [set(things) for things in choices.values()] == [set(registry) for registry in registries]
     assert all(line for things in choices.values() for line in things.values())
     text = sottovoce("list").stdout
@@ -137,12 +138,6 @@ def test_bad_configuration_gives_one_paragraph_and_no_traceback(sottovoce, small
 def test_debug_lets_the_error_through(sottovoce, small):
     result = sottovoce("--debug", "run", small, "noise.stdd=1")
     assert isinstance(result.exception, errors.ConfigError)
-
-
-def test_asking_for_a_guarantee_is_bad_input(sottovoce, small):
-    result = sottovoce("run", small, "privacy={observers=['eavesdropper']}")
-    assert result.exit_code == 2
-    assert "cannot account yet" in result.stderr
 
 
 def test_refused_combination_leaves_no_folder(sottovoce, small, tmp_path):

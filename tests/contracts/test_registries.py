@@ -96,7 +96,14 @@ def test_every_scheme_but_none_puts_noise_on_every_link(name):
 
 @pytest.mark.parametrize(
     "registry",
-    [sv.algorithms.ALGORITHMS, sv.noise.SCHEMES, sv.noise.LAWS, sv.topologies.TOPOLOGIES, sv.problems.PROBLEMS],
+    [
+        sv.algorithms.ALGORITHMS,
+        sv.noise.SCHEMES,
+        sv.noise.LAWS,
+        sv.topologies.TOPOLOGIES,
+        sv.problems.PROBLEMS,
+        sv.observers.OBSERVERS,
+    ],
 )
 def test_every_registered_thing_has_a_docstring_and_a_place_in_the_documentation(registry):
     for name, make in registry.items():

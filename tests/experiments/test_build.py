@@ -127,7 +127,8 @@ def test_clipping_reaches_the_problem():
     assert made().problem.clip is None
     clipped = made(privacy={"unit": "record", "clip": 0.5, "clip_norm": "l1"})
     assert (clipped.problem.clip.bound, clipped.problem.clip.norm) == (0.5, "l1")
-    assert clipped.unit == "record"
+    assert clipped.privacy.unit == "record"
+    assert made().privacy is None
 
 
 def test_mean_estimation_takes_synthetic_points():

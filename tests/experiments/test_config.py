@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.errors import ConfigError
 from sottovoce.experiments.config import parse, read
+from sottovoce.experiments.privacy_sections import asked, observer_named
 from sottovoce.experiments.sections import CHOICES, Config
+from sottovoce.observers import OBSERVERS
 
 VALID = """
 [experiment]
@@ -147,24 +149,159 @@ def test_all_problems_are_reported_together(file):
         assert part in message
 
 
+PRIVACY = "privacy={unit='record', clip=1.0, clip_norm='l2', delta=1e-5, observers=['eavesdropper', 'final_model']}"
+WITHOUT_STD = "noise={kind='independent', law='gaussian', epsilon=2.0}"
+
+
+def test_every_key_about_privacy_is_read_and_survives_the_trip_through_plain_values(file):
+    config = read(
+        file,
+        [
+            PRIVACY,
+            "privacy.adjacency=add-remove",
+            "privacy.losses={beta=2.0, nu=0.5}",
+            "privacy.participation={times=2, gap=3}",
+            "privacy.budget={epsilon=8, observer='eavesdropper+final_model', until_spent=true}",
+        ],
+    )
+    privacy = config.privacy
+    assert (privacy.adjacency, privacy.delta, privacy.observers) == (
+        "add-remove",
+        1e-5,
+        ["eavesdropper", "final_model"],
+    )
+    assert (privacy.losses.beta, privacy.losses.nu) == (2.0, 0.5)
+    assert (privacy.participation.times, privacy.participation.gap) == (2, 3)
+    assert (privacy.budget.epsilon, privacy.budget.until_spent) == (8.0, True)
+    assert Config.model_validate(config.as_dict()) == config
+
+
+def test_what_decides_how_much_is_promised_has_no_default(file):
+    privacy = read(file, ["privacy={unit='record', clip=1, clip_norm='l2'}"]).privacy
+    assert (privacy.delta, privacy.observers, privacy.losses, privacy.budget) == (None, None, None, None)
+    assert (privacy.adjacency, privacy.participation) == ("replace", "every-round")
+
+
 @pytest.mark.parametrize(
-    "override",
+    ("override", "expected"),
     [
-        "privacy={observers=['eavesdropper']}",
-        "privacy={unit='record', clip=1.0, clip_norm='l2', delta=1e-5}",
-        "privacy={budget={epsilon=8.0}}",
-        "noise={kind='independent', law='gaussian', epsilon=1.0, delta=1e-5, std=1.0}",
-        "noise={kind='none', epsilon=1.0}",
+        ("privacy.observers=['evesdropper']", "unknown observer 'evesdropper'; did you mean 'eavesdropper'?"),
+        ("privacy.observers=['eavesdropper+final_modle']", "'final_modle' in 'eavesdropper+final_modle'; did you mean"),
+        ("privacy.observers=['eavesdropper:2']", "eavesdropper takes nothing after its name"),
+        ("privacy.observers=['curious_agent']", "write it like 'curious_agent:3'"),
+        ("privacy.observers=['curious_agent:-1']", "write it like 'curious_agent:3'"),
+        ("privacy.observers=['curious_agent:1,2']", "several are 'coalition:1,2'"),
+        ("privacy.observers=['coalition:1,']", "write it like 'coalition:1,2'"),
+        ("privacy.observers=['links:2-3']", "write it like 'links:2->3,4->3'"),
+        ("privacy.observers=['eavesdropper+']", "unknown observer ''"),
+        ("privacy.observers=[]", "[privacy] observers"),
+        ("privacy.observers=[3]", "[privacy] observers.0"),
+        ("privacy.observers='eavesdropper'", "[privacy] observers"),
+        ("privacy.observers=['coalition:1,2', 'coalition:2,1']", "'coalition 1, 2' twice"),
+        ("privacy.delta=0.0", "greater than 0"),
+        ("privacy.delta=1.0", "less than 1"),
+        ("privacy.delta=nan", "[privacy] delta"),
+        ("privacy.delta=true", "[privacy] delta"),
+        ("privacy.adjacency=swap", "unknown value 'swap'"),
+        ("privacy.losses=convex", 'write "problem"'),
+        ("privacy.losses={nu=1.0}", "[privacy] losses.beta: this key is missing"),
+        ("privacy.losses={beta=1.0, nu=2.0}", "needed is nu <= beta"),
+        ("privacy.losses={betta=1.0}", "did you mean 'beta'?"),
+        ("privacy.participation=twice", 'write "every-round", "once"'),
+        ("privacy.participation={times=2}", "[privacy] participation.gap: this key is missing"),
+        ("privacy.participation={times=0, gap=1}", "[privacy] participation.times"),
+        ("privacy.budget={epsilon=8.0}", "[privacy] budget.observer: this key is missing"),
+        ("privacy.budget={epsilon=inf, observer='eavesdropper'}", "[privacy] budget.epsilon"),
+        ("privacy.budget={epsilon=8.0, observer='server'}", "budget watches 'server', which observers does not list"),
+        ("privacy.budget={epsilon=8.0, observer='eavesdropper', untl_spent=true}", "did you mean 'until_spent'?"),
+        ("privacy.observer=['eavesdropper']", "did you mean 'observers'?"),
     ],
 )
-def test_asking_for_a_guarantee_is_refused_not_ignored(file, override):
-    assert "this version cannot account yet; remove these keys" in refusal(file, override, error=UnsupportedClaim)
+def test_wrong_key_about_privacy_is_refused_with_what_would_be_right(file, override, expected):
+    assert expected in refusal(file, PRIVACY, override)
 
 
-def test_refused_guarantee_does_not_hide_other_problems(file):
-    message = refusal(file, "noise.epsilon=1.0", "experiment.rounds=0", error=UnsupportedClaim)
-    assert "[noise] epsilon" in message
-    assert "[experiment] rounds" in message
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["noise.epsilon=1.0"], "std and epsilon both say how much noise there is"),
+        (["noise={kind='independent', law='l2_laplace', scale=1.0, epsilon=1.0}"], "scale and epsilon both"),
+        (["noise.delta=1e-5"], "delta belongs to epsilon"),
+        (["noise={kind='none', epsilon=1.0}"], "[noise] epsilon: does not apply to kind = 'none'"),
+        (
+            ["noise={kind='showkatbakhsh', document_epsilon=1.0, document_delta=1e-5, epsilon=1.0}"],
+            "does not apply to kind = 'showkatbakhsh'",
+        ),
+        (["noise={kind='gopa', law='gaussian', pairwise_std=1.0, epsilon=1.0}"], "cannot set the two sizes of gopa"),
+        (["noise={kind='independent', law='gaussian'}"], "or epsilon, to calibrate it for; there is no default"),
+    ],
+)
+def test_noise_is_given_by_one_size_or_by_one_epsilon(file, overrides, expected):
+    assert expected in refusal(file, PRIVACY, *overrides)
+
+
+def test_sections_that_do_not_agree_are_all_reported(file):
+    message = refusal(file, WITHOUT_STD, "privacy={unit='record', clip=1, clip_norm='l2'}")
+    assert "2 problems" in message
+    assert "[noise] epsilon: noise is calibrated for an observer" in message
+    assert "[noise] epsilon: Gaussian noise has no epsilon without a delta" in message
+    assert "list observers in [privacy]" in refusal(file, WITHOUT_STD, "noise.delta=1e-5")
+
+
+def test_gaussian_guarantees_need_a_delta_and_pure_ones_do_not(file):
+    listed = "privacy={unit='record', clip=1, clip_norm='l2', observers=['eavesdropper']}"
+    assert "[privacy] delta: this key is missing" in refusal(file, listed)
+    assert read(file, [listed, "noise.law=laplace"]).privacy.delta is None
+    read(file, [listed, WITHOUT_STD, "noise.delta=1e-5"])
+
+
+def test_participation_of_single_records_does_not_fit_the_unit_agent(file):
+    assert "speaks of single records" in refusal(file, PRIVACY, "privacy.unit=agent", "privacy.participation=once")
+
+
+def test_weights_by_records_do_not_fit_added_and_removed_records(file):
+    federation = "topology={kind='federation', agents=4, weights='records'}"
+    assert "changes the weights of all agents" in refusal(file, PRIVACY, federation, "privacy.adjacency=add-remove")
+    read(file, [PRIVACY, federation])
+    read(file, [PRIVACY, "topology={kind='federation', agents=4}", "privacy.adjacency=add-remove"])
+
+
+@pytest.mark.parametrize(
+    ("text", "members", "links", "final_model"),
+    [
+        ("curious_agent:3", (3,), (), False),
+        ("coalition: 2, 1", (1, 2), (), False),
+        ("links:2->3, 4 -> 3", (), ((2, 3), (4, 3)), False),
+        ("final_model", (), (), True),
+        ("coalition:1,2 + links:0->1 + final_model", (1, 2), ((0, 1),), True),
+    ],
+)
+def test_observers_are_read_from_their_names(text, members, links, final_model):
+    observer = observer_named(text)
+    assert (observer.members, observer.links, observer.final_model) == (members, links, final_model)
+
+
+def test_every_registered_observer_can_be_named():
+    examples = {"curious_agent": "curious_agent:3", "coalition": "coalition:1,2", "links": "links:2->3,4->3"}
+    for name, make in OBSERVERS.items():
+        assert observer_named(examples.get(name, name)) is not None
+        if name not in examples:
+            assert observer_named(name) == make()
+
+
+def test_readers_of_messages_are_also_asked_about_together_with_a_released_model():
+    named = [observer_named(text) for text in ("eavesdropper", "curious_agent:0", "final_model")]
+    rows = [observer.name for observer in asked(named)]
+    assert rows == [
+        "eavesdropper",
+        "eavesdropper + final model",
+        "curious agent 0",
+        "curious agent 0 + final model",
+        "final model",
+    ]
+    assert asked(named[:2]) == named[:2]
+    both = [observer_named("eavesdropper"), observer_named("final_model+eavesdropper")]
+    assert asked(both) == both
 
 
 @pytest.mark.parametrize(

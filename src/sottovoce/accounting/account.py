@@ -21,7 +21,7 @@ from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import exchange_topologies, refuse_noise_a_relay_cannot_carry
+from sottovoce.linear import exchange_topologies, one_thread, refuse_noise_a_relay_cannot_carry
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer, view
 from sottovoce.problems import ConvexSmooth
@@ -94,8 +94,8 @@ def account(
         participation=participation, losses=losses, same_model=same_model,
     )  # fmt: skip
     if agent is None:
-        return _worst(Prepared.of(case, np.flatnonzero(~case.view.members)))
-    return Prepared.of(case, np.array([_checked_agent(agent, case)])).guarantee(0)
+        return _worst(case)
+    return _of_agent(case, _checked_agent(agent, case))
 
 
 def account_each(
@@ -117,12 +117,24 @@ def account_each(
         topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
         participation=participation, losses=losses, same_model=same_model,
     )  # fmt: skip
+    return _of_each(case)
+
+
+@one_thread
+def _of_agent(case: Case, agent: int) -> Guarantee:
+    return Prepared.of(case, np.array([agent])).guarantee(0)
+
+
+@one_thread
+def _of_each(case: Case) -> list[Guarantee]:
     prepared = Prepared.of(case, np.flatnonzero(~case.view.members))
     return [prepared.guarantee(position) for position in range(len(prepared.agents))]
 
 
-def _worst(prepared: Prepared) -> Guarantee:
+@one_thread
+def _worst(case: Case) -> Guarantee:
     """The largest guarantee over the agents, and the largest linear view; agents that cannot be the worst are not computed."""
+    prepared = Prepared.of(case, np.flatnonzero(~case.view.members))
     bound = prepared.first_bounds()
     worst: Guarantee | None = None
     for position in np.argsort(-bound, kind="stable"):

@@ -144,6 +144,8 @@ class Prepared(NamedTuple):
         """All proven values of one agent."""
         case, p = self.case, int(self.agents[position])
         size, found = float(case.sensitivity[p]), []
+        if case.noise.law is None:
+            return [Candidate(math.inf, "infinite", False)]
         if isinstance(case.participation, Poisson):  # amplified message by message
             value = float(self.sent.plain[p]) * size
             return [Candidate(value, "sent-messages", False)] if self.sent.public_point[p] else []

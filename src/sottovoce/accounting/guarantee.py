@@ -117,9 +117,9 @@ class Guarantee:
         if self.pure_epsilon is not None:
             amount = f"Pure epsilon = {self.pure_epsilon:.6g} (delta = 0)"
         elif self.mu is not None:
-            amount = f"mu = {self.mu:.6g}, that is epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5"
+            amount = f"mu = {self.mu:.6g} (for instance epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5)"
         else:
-            amount = f"epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5"
+            amount = f"For instance epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5"
         return f"{amount}; {_VALIDITY[self.validity]}."
 
     def _linear(self) -> list[str]:

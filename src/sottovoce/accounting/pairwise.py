@@ -20,12 +20,13 @@ from sottovoce.accounting.linear_mu import linear_view
 from sottovoce.accounting.worst_direction import worst_direction
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import Rounds, bound_rounds, exchange_topologies, refuse_noise_a_relay_cannot_carry
+from sottovoce.linear import Rounds, bound_rounds, exchange_topologies, one_thread, refuse_noise_a_relay_cannot_carry
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import curious_agent, view
 from sottovoce.topologies import Topology
 
 
+@one_thread
 def pairwise_linear_mu(
     topology: Topology,
     algorithm: Algorithm,

@@ -9,8 +9,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from sottovoce.cli.account import account
+from sottovoce.cli.calibrate import calibrate
 from sottovoce.cli.demo import demo
 from sottovoce.cli.doctor import doctor
+from sottovoce.cli.gradients import gradients
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
 from sottovoce.cli.output import show
@@ -60,6 +63,9 @@ def main_options(
 app.command("demo")(demo)
 app.command("new")(new)
 app.command("run")(run)
+app.command("account")(account)
+app.command("calibrate")(calibrate)
+app.command("gradients")(gradients)
 app.command("reproduce")(reproduce)
 app.command("list")(list_choices)
 app.command("doctor")(doctor)

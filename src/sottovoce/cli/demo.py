@@ -1,4 +1,4 @@
-"""`sottovoce demo`: twenty hospitals, real records, accuracy and pictures, offline."""
+"""`sottovoce demo`: twenty hospitals, real records, accuracy, epsilon and pictures, offline."""
 
 import resource
 import time
@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
+from sottovoce.cli.guarantees import epsilon_of, guarantee_table
 from sottovoce.cli.output import JsonOption, show
 
 
@@ -29,8 +31,9 @@ def demo(
     law = found.experiment.noise.describe()
     summary = (
         f"{found.experiment.problem.num_agents} hospitals, {sum(found.experiment.problem.sizes)} records to learn from, "
-        f"{found.experiment.rounds} rounds; every message carries {law['law']} noise of scale {law['scale']:g}.\n"
-        "Guarantees for observers are not in this version, so no epsilon is printed.\n"
+        f"{found.experiment.rounds} rounds; every message carries {law['law']} noise of scale {law['scale']:.4g}, which was calibrated so "
+        f"that someone who reads all messages has epsilon = {epsilon_of(found.stated['guarantees'][0]):.3g} for one patient's record. Less "
+        f"epsilon costs accuracy: try `sottovoce run {out}/demo.toml noise.epsilon=4`.\n"
         f"Runs in {out}/noisy and {out}/clear, pictures in {out}/figures, configuration in {out}/demo.toml.\n"
         f"{seconds:.1f} s, {memory:.0f} MB at the peak."
     )
@@ -38,12 +41,13 @@ def demo(
         {
             "folder": str(out),
             "accuracy": accuracies,
+            **found.stated,
             "figures": [str(path) for path in figures],
             "seconds": seconds,
             "peak_megabytes": memory,
         },
         as_json=as_json,
-        text=Group(_table(accuracies), summary),
+        text=Group(_table(accuracies), guarantee_table(found.stated), Text(summary)),
     )
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from sottovoce.algorithms import ALGORITHMS
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.noise import LAWS, SCHEMES
+from sottovoce.observers import OBSERVERS
 from sottovoce.problems import PROBLEMS
 from sottovoce.topologies import TOPOLOGIES
 
@@ -18,11 +19,12 @@ _REGISTRIES: Mapping[str, Mapping[str, Any]] = {
     "algorithms": ALGORITHMS,
     "noise schemes": SCHEMES,
     "noise laws": LAWS,
+    "observers": OBSERVERS,
 }
 
 
 def list_choices(as_json: JsonOption = False) -> None:
-    """List topologies, problems, algorithms, noise schemes and laws."""
+    """List topologies, problems, algorithms, noise schemes and laws, and observers."""
     choices = {
         title: {name: _first_line(thing) for name, thing in things.items()} for title, things in _REGISTRIES.items()
     }

@@ -8,15 +8,19 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
+from sottovoce.cli.guarantees import guarantee_table
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.experiments import default_folder, final_metrics, read, run_experiment
+from sottovoce.experiments.record import load_guarantees
+
+OverridesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
+]
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="A TOML configuration; `sottovoce new` writes one.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
-    ] = None,
+    overrides: OverridesArgument = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/NAME-DIGEST).")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -28,10 +32,15 @@ def run(
         name: {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
         for name, values in metrics.items()
     }
+    stated = load_guarantees(folder)
     show(
-        {"folder": str(folder), "final_metrics": finite},
+        {"folder": str(folder), "final_metrics": finite, **(stated or {})},
         as_json=as_json,
-        text=Group(_table(metrics), f"results in {folder}"),
+        text=Group(
+            _table(metrics),
+            *([] if stated is None else [guarantee_table(stated)]),
+            f"results in {folder}",
+        ),
     )
 
 

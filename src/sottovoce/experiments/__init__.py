@@ -1,7 +1,9 @@
 """Experiments: a TOML file in, a run folder out."""
 
-from sottovoce.experiments.build import Experiment, build
+from sottovoce.experiments.build import build
 from sottovoce.experiments.config import parse, read
+from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.privacy import guarantees
 from sottovoce.experiments.record import load, save
 from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
 from sottovoce.experiments.sections import Config
@@ -13,6 +15,7 @@ __all__ = [
     "build",
     "default_folder",
     "final_metrics",
+    "guarantees",
     "load",
     "parse",
     "read",

@@ -1,21 +1,26 @@
 """From names to things: the only place that looks up what a configuration names, and refuses what does not go together."""
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from sottovoce.accounting.documents import showkatbakhsh_schedule
+from sottovoce.accounting.participation import Participation, cyclic
 from sottovoce.algorithms import ALGORITHMS, Algorithm
-from sottovoce.errors import IncompatibleChoice
-from sottovoce.experiments import noise_sections, sections
+from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
+from sottovoce.experiments import noise_sections, privacy_sections, sections
+from sottovoce.experiments.experiment import Budget, Privacy, Test
+from sottovoce.experiments.experiment import Experiment as Experiment
+from sottovoce.experiments.privacy import calibrated
+from sottovoce.experiments.privacy_sections import asked, observer_named
 from sottovoce.experiments.sections import Config
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
+from sottovoce.observers import view
 from sottovoce.problems import (
     LOADERS,
     PROBLEMS,
+    ConvexSmooth,
     Problem,
     add_feature_noise,
     add_intercept,
@@ -33,43 +38,6 @@ from sottovoce.problems import (
 from sottovoce.topologies import TOPOLOGIES, Topology
 
 Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
-Test = tuple[np.ndarray, np.ndarray] | None  # features [n, d] and targets [n] kept away from learning
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """Everything that a simulation needs, made and checked."""
-
-    problem: Problem
-    topology: Topology
-    algorithm: Algorithm
-    noise: Noise
-    rounds: int
-    repeats: int
-    seed: int
-    dtype: str
-    chunk: int | None
-    record: tuple[str, ...] | None
-    batch_size: int | None
-    unit: str | None  # what is protected; None: nothing was said
-    test: Test
-
-    def describe(self) -> dict[str, Any]:
-        """What will be run, as plain values for JSON."""
-        return {
-            "problem": self.problem.describe(),
-            "topology": self.topology.describe(),
-            "algorithm": self.algorithm.describe(),
-            "noise": self.noise.describe(self.rounds),
-            "rounds": self.rounds,
-            "repeats": self.repeats,
-            "seed": self.seed,
-            "dtype": self.dtype,
-            "batch_size": self.batch_size,
-            "unit": self.unit,
-            "data_digest": _digest(self.problem, self.test),
-            "test_records": 0 if self.test is None else len(self.test[1]),
-        }
 
 
 def build(config: Config) -> Experiment:
@@ -84,9 +52,12 @@ def build(config: Config) -> Experiment:
     sizes = [len(part) for part in records[0]]
     problem = _problem(config, records)
     topology, noise = _topology(config.topology, settings.seed, sizes), _noise(config, problem)
+    privacy = None if config.privacy is None else _privacy(config, config.privacy, problem)
+    for observer in () if privacy is None else privacy.observers:
+        view(observer, topology)  # refuses one that this topology does not have
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
         bind(noise, topology.active_links())
-    return Experiment(
+    experiment = Experiment(
         problem=problem,
         topology=topology,
         algorithm=_algorithm(config.algorithm),
@@ -98,9 +69,10 @@ def build(config: Config) -> Experiment:
         chunk=settings.chunk,
         record=None if settings.record is None else tuple(settings.record),
         batch_size=config.algorithm.batch_size,
-        unit=None if config.privacy is None else config.privacy.unit,
+        privacy=privacy,
         test=test,
     )
+    return _calibrated(experiment, config.noise)
 
 
 def _num_agents(section: sections.Topology) -> int:
@@ -209,7 +181,10 @@ def _noise(config: Config, problem: Problem) -> Noise:
     if isinstance(section, noise_sections.NoNoise):
         return make()
     make_law: Callable[..., Law] = LAWS[section.law]
-    law = make_law(scale=section.scale) if section.law == "l2_laplace" else make_law(std=section.std)
+    size = (
+        section.scale if section.law == "l2_laplace" else section.std
+    ) or 1.0  # of the unit law until it is calibrated
+    law = make_law(scale=size) if section.law == "l2_laplace" else make_law(std=size)
     if isinstance(section, noise_sections.IndependentNoise):
         return make(law, per_edge=section.per_edge, self_noise=section.self_noise)
     if isinstance(section, noise_sections.GopaNoise):
@@ -240,9 +215,70 @@ def _prescribed(config: Config, section: noise_sections.PrescribedNoise, problem
     return independent(Gaussian(std=1.0)).scaled(factors.tolist())
 
 
-def _digest(problem: Problem, test: Test) -> str:
-    """A fingerprint of the records, so that a run is not continued on other data."""
-    digest = hashlib.sha256()
-    for array in (*problem.arrays.values(), *(test or ())):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
+def _calibrated(experiment: Experiment, section: noise_sections.Noise) -> Experiment:
+    """The experiment with the noise that its file gives by an epsilon; any other one is unchanged."""
+    if not isinstance(section, noise_sections.LawSection) or section.epsilon is None:
+        return experiment
+    assert experiment.privacy is not None  # `sections` refuses an epsilon without observers
+    delta = experiment.privacy.delta if section.delta is None else section.delta
+    first = experiment.privacy.observers[0]
+    noise = calibrated(experiment, first, epsilon=section.epsilon, delta=0.0 if delta is None else delta)
+    return replace(experiment, noise=noise)
+
+
+def _privacy(config: Config, section: sections.PrivacySection, problem: Problem) -> Privacy:
+    noise, budget = config.noise, section.budget
+    delta = section.delta
+    if delta is None and isinstance(noise, noise_sections.LawSection):
+        delta = noise.delta
+    # 2C bounds what data do to a gradient; the ridge is no data, but its gradient moves with the model.
+    ridge = 0.0 if isinstance(config.problem, sections.MeanProblem) else config.problem.ridge
+    return Privacy(
+        unit=section.unit,
+        adjacency=section.adjacency,
+        delta=delta,
+        observers=tuple(asked([observer_named(name) for name in section.observers or ()])),
+        losses=_losses(section, problem),
+        participation=_participation(section),
+        same_model=True if section.unit == "agent" and ridge > 0 else None,
+        budget=None
+        if budget is None
+        else Budget(epsilon=budget.epsilon, observer=observer_named(budget.observer), until_spent=budget.until_spent),
+        premises=_premises(config, section),
+    )
+
+
+def _losses(section: sections.PrivacySection, problem: Problem) -> ConvexSmooth | None:
+    if isinstance(section.losses, privacy_sections.PromiseSection):
+        return ConvexSmooth(section.losses.beta, section.losses.nu)
+    if section.losses == "problem" and problem.losses is None:
+        raise UnsupportedClaim(
+            f"[privacy] losses: '{problem.kind}' with gradients clipped in {section.clip_norm} can promise nothing about its losses. "
+            f"Remove losses, clip in l2, or make the promise yourself: losses = {{ beta = .., nu = .. }}."
+        )
+    return problem.losses if section.losses == "problem" else None
+
+
+def _participation(section: sections.PrivacySection) -> Participation:
+    given = section.participation
+    return cyclic(given.times, given.gap) if isinstance(given, privacy_sections.CyclicSection) else given
+
+
+def _premises(config: Config, section: sections.PrivacySection) -> tuple[str, ...]:
+    """What guarantees rest on beyond the account itself: what is public, and where promises come from."""
+    made, problem, batch_size = [], config.problem, config.algorithm.batch_size
+    if isinstance(config.topology, sections.FederationTopology) and config.topology.weights == "records":
+        made.append("every agent's number of records is public: it sets the agent's weight")
+    elif section.unit == "record" and batch_size is None:
+        made.append("every agent's number of records is public: it enters the sensitivity")
+    if section.unit == "record" and batch_size is not None and section.participation == "every-round":
+        made.append("any record may be drawn in any round, so the value is an upper bound")
+    if section.participation != "every-round":
+        made.append("the protected record takes part in no other rounds than promised (promised, not checked)")
+    from_features = section.losses == "problem" and not isinstance(problem, sections.MeanProblem)
+    if from_features and not problem.unit_norm:
+        made.append(
+            "as far as the promise is used: beta was computed from the features at hand and must hold for every record that could stand in their place (unit_norm = true "
+            "makes it so)"
+        )
+    return tuple(made)

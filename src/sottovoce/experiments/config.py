@@ -3,7 +3,6 @@
 The file is read once and never written. What it may contain is in `sections`.
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.errors import ConfigError
+from sottovoce.experiments.privacy_sections import NESTED
 from sottovoce.experiments.sections import CHOICES, Config, ExperimentSection, PrivacySection, Section
-
-# Asking for a guarantee and getting a run without one would mislead, so these keys are refused, not ignored.
-_NOT_ACCOUNTED = {"noise": ("epsilon", "delta"), "privacy": ("delta", "observers", "budget")}
+from sottovoce.experiments.values import suggest
 
 
 def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -25,7 +23,6 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
     Raises:
         ConfigError: naming the file, and every section and key that is wrong.
-        UnsupportedClaim: when the file asks for a guarantee, which this version cannot give.
     """
     path = Path(path)
     try:
@@ -43,24 +40,11 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 def parse(data: Mapping[str, Any], *, source: str) -> Config:
     """Check plain values and freeze them; `source` says in messages where they came from."""
-    tables = {name: dict(table) if isinstance(table, dict) else table for name, table in data.items()}
-    problems = []
-    for section, keys in _NOT_ACCOUNTED.items():
-        table = tables.get(section)
-        for key in keys:
-            if isinstance(table, dict) and key in table:
-                del table[key]
-                problems.append(f"[{section}] {key}: this version cannot account yet; remove these keys")
-    if problems and tables.get("privacy") == {}:
-        del tables["privacy"]  # it held refused keys only: no further complaint about what it lacks
-    refused = bool(problems)
     try:
-        config = Config.model_validate(tables)
+        return Config.model_validate(dict(data))
     except ValidationError as error:
-        problems += [_explain(detail, tables) for detail in error.errors(include_url=False)]
-    if problems:
-        raise (UnsupportedClaim if refused else ConfigError)(_report(source, problems))
-    return config
+        problems = [line for detail in error.errors(include_url=False) for line in _explain(detail, data)]
+    raise ConfigError(_report(source, problems))
 
 
 def _report(source: str, problems: Sequence[str]) -> str:
@@ -100,13 +84,19 @@ def _toml_value(override: str, text: str) -> Any:
     raise ConfigError(f"override {override!r}: {text!r} is no TOML value; quote text with spaces or brackets.")
 
 
-def _explain(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
-    """One pydantic complaint as `[section] key: what is wrong, and what would be right`."""
+def _explain(detail: ErrorDetails, data: Mapping[str, Any]) -> list[str]:
+    """What one pydantic complaint says, each as `[section] key: what is wrong, and what would be right`."""
+    if detail["type"] == "disagreements":
+        return list(detail["ctx"]["messages"])
+    return [_sentence(detail, data)]
+
+
+def _sentence(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
     path, table = _locate(detail["loc"], data)
     given, context = detail["input"], detail.get("ctx", {})
     match detail["type"]:
         case "extra_forbidden" if len(path) == 1:
-            return f"[{path[0]}]: unknown section{_suggest(path[0], Config.model_fields)}"
+            return f"[{path[0]}]: unknown section{suggest(path[0], Config.model_fields)}"
         case "extra_forbidden":
             return f"{_place(path)}: {_unknown_key(path, table)}"
         case "missing":
@@ -115,12 +105,12 @@ def _explain(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
             return f"{_place([*path, 'kind'])}: this key is missing; known: {', '.join(CHOICES[path[-1]])}"
         case "union_tag_invalid":
             kind = str(table["kind"])
-            return f"{_place([*path, 'kind'])}: unknown kind {kind!r}{_suggest(kind, CHOICES[path[-1]])}"
+            return f"{_place([*path, 'kind'])}: unknown kind {kind!r}{suggest(kind, CHOICES[path[-1]])}"
         case "does_not_fit":
             return f"{_place(path)}: {context['message']}"
         case "literal_error":
             choices = re.findall(r"'([^']+)'", str(context["expected"]))
-            return f"{_place(path)}: unknown value {given!r}{_suggest(str(given), choices)}"
+            return f"{_place(path)}: unknown value {given!r}{suggest(str(given), choices)}"
         case "model_type" | "model_attributes_type":
             return f"{_place(path)}: this must be a table of keys; given {given!r}"
         case _:
@@ -148,16 +138,10 @@ def _locate(location: Iterable[int | str], data: Mapping[str, Any]) -> tuple[lis
 def _unknown_key(path: Sequence[str], table: Mapping[str, Any]) -> str:
     key, section = path[-1], path[-2]
     if section not in CHOICES:
-        plain: dict[str, type[Section]] = {"experiment": ExperimentSection, "privacy": PrivacySection}
-        return f"unknown key{_suggest(key, plain[section].model_fields)}"
+        plain: dict[str, type[Section]] = {"experiment": ExperimentSection, "privacy": PrivacySection, **NESTED}
+        return f"unknown key{suggest(key, plain[section].model_fields)}"
     kind = table["kind"]
     elsewhere = [name for name, model in CHOICES[section].items() if key in model.model_fields]
     if elsewhere:
         return f"does not apply to kind = {kind!r}, only to {', '.join(elsewhere)}; remove it"
-    return f"unknown key{_suggest(key, CHOICES[section][kind].model_fields)}"
-
-
-def _suggest(given: str, choices: Iterable[str]) -> str:
-    choices = list(choices)
-    near = difflib.get_close_matches(given, choices, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(choices)}"
+    return f"unknown key{suggest(key, CHOICES[section][kind].model_fields)}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from sottovoce.experiments.build import Experiment, build
 from sottovoce.experiments.config import parse
+from sottovoce.experiments.record import load_guarantees
 from sottovoce.experiments.run import run_experiment
 from sottovoce.experiments.sections import Config
 from sottovoce.simulation.run import Run
@@ -23,6 +24,7 @@ class Demonstration:
     noisy: Run
     clear: Run  # the same without noise and without clipping
     alone: np.ndarray  # [K] accuracy of each hospital's own best model, learnt from its own records alone
+    stated: dict[str, Any]  # what is proven for the observers of the noisy run
 
     def accuracies(self) -> dict[str, dict[str, float]]:
         """{who: {centroid, average, worst}} over repeats."""
@@ -54,7 +56,9 @@ def run_demo(folder: str | Path, *, progress: bool = True) -> Demonstration:
     noisy = run_experiment(config, folder / "noisy", progress=progress)
     clear = run_experiment(demo_config(noise={"kind": "none"}, privacy=None), folder / "clear", progress=progress)
     (folder / "demo.toml").write_text(demo_text(), encoding="utf-8")
-    return Demonstration(experiment=experiment, noisy=noisy, clear=clear, alone=_alone(experiment))
+    stated = load_guarantees(folder / "noisy")
+    assert stated is not None  # the configuration names observers
+    return Demonstration(experiment=experiment, noisy=noisy, clear=clear, alone=_alone(experiment), stated=stated)
 
 
 def _alone(experiment: Experiment) -> np.ndarray:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sottovoce.experiments.values import Positive, Section, wrong
+from sottovoce.experiments.values import Delta, Positive, Section, wrong
 
 
 class NoNoise(Section):
@@ -14,19 +14,36 @@ class NoNoise(Section):
 
 
 class LawSection(Section):
-    """The law of one noise source; `std` or `scale`, whichever that law is given by."""
+    """The law of one noise source, and its size: `std` or `scale`, whichever that law is given by, or an epsilon to calibrate it for."""
 
     law: Literal["laplace", "gaussian", "l2_laplace"]
     std: Positive | None = None
     scale: Positive | None = None
+    epsilon: Positive | None = None  # of the first observer in [privacy]
+    delta: Delta | None = None  # for that epsilon; None: the one of [privacy]
+
+    @property
+    def size_key(self) -> Literal["std", "scale"]:
+        """The key that holds the size of this law."""
+        return "scale" if self.law == "l2_laplace" else "std"
 
     @model_validator(mode="after")
     def _law_has_its_number(self) -> Self:
-        needed, other = ("scale", "std") if self.law == "l2_laplace" else ("std", "scale")
+        needed = self.size_key
+        other = "std" if needed == "scale" else "scale"
         if getattr(self, other) is not None:
             raise wrong(f'{other} does not apply to law = "{self.law}"; give {needed} instead')
-        if getattr(self, needed) is None:
-            raise wrong(f'law = "{self.law}" needs {needed}, the size of the noise; there is no default')
+        size = getattr(self, needed)
+        if size is None and self.epsilon is None:
+            raise wrong(
+                f'law = "{self.law}" needs {needed}, the size of the noise, or epsilon, to calibrate it for; there is no default'
+            )
+        if size is not None and self.epsilon is not None:
+            raise wrong(f"{needed} and epsilon both say how much noise there is; keep one of them")
+        if self.delta is not None and self.epsilon is None:
+            raise wrong(
+                "delta belongs to epsilon, which is not given here; to print guarantees, set delta in [privacy]"
+            )
         return self
 
 
@@ -49,6 +66,14 @@ class GopaNoise(LawSection):
 
     kind: Literal["gopa"]
     pairwise_std: Positive  # of a pair's source; `std` is that of an agent's own
+
+    @model_validator(mode="after")
+    def _two_sizes(self) -> Self:
+        if self.epsilon is not None:
+            raise wrong(
+                "epsilon cannot set the two sizes of gopa; give std and pairwise_std. `sottovoce calibrate` finds both, in this proportion"
+            )
+        return self
 
 
 class PrescribedNoise(Section):

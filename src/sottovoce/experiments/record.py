@@ -4,6 +4,7 @@
     chunks/0000000100.safetensors    metrics of the rounds of one chunk, named by its last round
     checkpoint.safetensors engine state after the last complete chunk
     metrics.safetensors, models.safetensors, metrics.csv     the whole run, once it has finished
+    guarantees.json        what is proven for its observers, if it named any
 
 Every file is written under another name, flushed, and renamed. Two renames decide: a chunk counts once the checkpoint that follows it
 is in place, and a run is finished once run.json says so; whatever else a killed process left is overwritten or removed.
@@ -61,8 +62,8 @@ class Record:
             _save(self.folder / "models.safetensors", {"models": final_models})
         _save(self.folder / "checkpoint.safetensors", state, {"round": str(last_round)})
 
-    def finish(self) -> Run:
-        """Gather the chunks into one file, mark the run as finished, and read it back."""
+    def finish(self, guarantees: Mapping[str, Any] | None = None) -> Run:
+        """Gather the chunks into one file, store what is guaranteed, mark the run as finished, and read it back."""
         files = _chunk_files(self.folder)
         with _readable(self.folder):
             parts = [_load(path) for path in files]
@@ -71,6 +72,8 @@ class Record:
                 raise ValueError("a chunk is missing")
         _save(self.folder / "metrics.safetensors", metrics)
         _write(self.folder / "metrics.csv", _csv(metrics).encode())
+        if guarantees is not None:
+            _write_json(self.folder / "guarantees.json", guarantees)
         _write_json(self.folder / "run.json", {**self.header, "status": "finished"})
         _remove_partial_results(self.folder)
         return load(self.folder)
@@ -155,6 +158,21 @@ def load(path: str | Path) -> Run:
         metrics = _load(folder / "metrics.safetensors")
         models = _load(folder / "models.safetensors")["models"]
     return Run(metrics=metrics, models=models, description=header["description"])
+
+
+def load_guarantees(path: str | Path) -> dict[str, Any] | None:
+    """What is proven for the observers of a finished run: delta, guarantees and notes; None if it named no observers."""
+    folder = Path(path)
+    if not (folder / "guarantees.json").exists():
+        return None
+    with _readable(folder):
+        stated: dict[str, Any] = json.loads((folder / "guarantees.json").read_text(encoding="utf-8"))
+    return stated
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a complete run, of whatever configuration."""
+    return (folder / "run.json").is_file() and bool(_read_header(folder)["status"] == "finished")
 
 
 def versions() -> dict[str, str]:
@@ -292,7 +310,7 @@ def _save(path: Path, arrays: Arrays, metadata: dict[str, str] | None = None) ->
     _write(path, to_bytes(contiguous, metadata))
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     _write(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 

@@ -4,14 +4,22 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sottovoce.experiments.build import build
-from sottovoce.experiments.record import load, open_record
+from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.privacy import (
+    guarantees,
+    refuse_unkept_participation,
+    spending,
+    statement,
+    within_budget,
+)
+from sottovoce.experiments.record import is_finished, load, open_record
 from sottovoce.experiments.sections import Config
 from sottovoce.simulation.engine import chunks
 from sottovoce.simulation.run import Run
@@ -26,12 +34,20 @@ def default_folder(config: Config) -> Path:
 def run_experiment(config: Config, folder: str | Path, *, progress: bool = True) -> Run:
     """Simulate what the configuration says and keep everything in `folder`; a finished run is only read back.
 
+    What is to be guaranteed is settled before the first round. With a budget, the run has the metrics `epsilon_spent` and `epsilon_left`.
+
     Raises:
+        BudgetExhausted: if the run would exceed its budget.
         ConfigError: if the folder belongs to something else.
         IncompatibleChoice: if the parts do not fit together.
+        UnsupportedClaim: if nothing is proved for one of the observers.
     """
     folder = Path(folder)
     experiment = build(config)
+    stated: dict[str, Any] | None = None
+    spent: dict[str, np.ndarray] = {}
+    if not is_finished(folder):
+        experiment, stated, spent = _accounted(experiment)
     with open_record(folder, config=config.as_dict(), description=experiment.describe()) as record:
         if record.finished:
             return load(folder)
@@ -56,14 +72,37 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
             with round_bar(experiment.rounds, done=done, shown=progress) as advance_to:
                 for chunk in steps:
                     last = chunk.round == experiment.rounds
+                    measured = chunk.metrics[algorithm, noise]
                     record.add_chunk(
                         chunk.round,
-                        chunk.metrics[algorithm, noise],
+                        {**measured, **_columns(spent, chunk.round, measured)},
                         chunk.state,
                         final_models=chunk.models[algorithm, noise] if last else None,
                     )
                     advance_to(chunk.round)
-        return record.finish()
+        return record.finish(stated)
+
+
+def _accounted(experiment: Experiment) -> tuple[Experiment, dict[str, Any] | None, dict[str, np.ndarray]]:
+    """The experiment within its budget, its guarantees, and what is spent and left after each round."""
+    privacy = experiment.privacy
+    if privacy is None or not privacy.observers:
+        return experiment, None, {}
+    refuse_unkept_participation(experiment)
+    experiment = within_budget(experiment)
+    stated = statement(experiment, guarantees(experiment))
+    if privacy.budget is None:
+        return experiment, stated, {}
+    spent = spending(experiment)
+    return experiment, stated, {"epsilon_spent": spent, "epsilon_left": privacy.budget.epsilon - spent}
+
+
+def _columns(
+    per_round: Mapping[str, np.ndarray], last_round: int, measured: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The entries of one chunk, repeated for every repeat as its metrics are: [repeats, rounds of the chunk]."""
+    repeats, rounds = next(iter(measured.values())).shape
+    return {name: np.tile(values[last_round - rounds : last_round], (repeats, 1)) for name, values in per_round.items()}
 
 
 def final_metrics(run: Run) -> dict[str, dict[str, float | None]]:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from sottovoce.experiments.noise_sections import Noise
+from sottovoce.experiments.noise_sections import LawSection, Noise, PrescribedNoise
+from sottovoce.experiments.privacy_sections import PrivacySection as PrivacySection
 from sottovoce.experiments.values import Count, Fraction, NonNegative, Positive, Seed, wrong
 from sottovoce.experiments.values import Section as Section
 
@@ -294,14 +296,6 @@ class DgdAlgorithm(Section):
 Algorithm = Annotated[DiffusionAlgorithm | DgdAlgorithm, Field(discriminator="kind")]
 
 
-class PrivacySection(Section):
-    """What is protected, and the clipping that bounds what it can change. No defaults: each is a decision."""
-
-    unit: Literal["record", "agent"]
-    clip: Positive
-    clip_norm: Literal["l1", "l2"]
-
-
 class Config(Section):
     """A whole experiment."""
 
@@ -312,9 +306,44 @@ class Config(Section):
     noise: Noise
     privacy: PrivacySection | None = None  # None: gradients are not clipped
 
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Self:
+        if found := _disagreements(self):
+            raise PydanticCustomError("disagreements", "{messages}", {"messages": found})
+        return self
+
     def as_dict(self) -> dict[str, Any]:
         """The configuration as plain values, for JSON; `Config.model_validate` takes it back."""
         return self.model_dump(mode="json", exclude_none=True)
+
+
+def _disagreements(config: Config) -> list[str]:
+    """What each section may say alone, but not together with the others."""
+    noise, privacy, found = config.noise, config.privacy, []
+    observers = None if privacy is None else privacy.observers
+    delta = None if privacy is None else privacy.delta
+    gaussian = isinstance(noise, PrescribedNoise) or (isinstance(noise, LawSection) and noise.law == "gaussian")
+    if isinstance(noise, LawSection) and noise.epsilon is not None:
+        delta = noise.delta if delta is None else delta
+        if observers is None:
+            found.append(
+                "[noise] epsilon: noise is calibrated for an observer; list observers in [privacy], the first one counts"
+            )
+        if gaussian and delta is None:
+            found.append(
+                "[noise] epsilon: Gaussian noise has no epsilon without a delta; give delta in [privacy], there is no default"
+            )
+    elif gaussian and observers is not None and delta is None:
+        found.append(
+            "[privacy] delta: this key is missing; Gaussian noise has no finite epsilon without it, there is no default"
+        )
+    by_records = isinstance(config.topology, FederationTopology) and config.topology.weights == "records"
+    if privacy is not None and privacy.adjacency == "add-remove" and by_records:
+        found.append(
+            '[privacy] adjacency: with weights = "records" one record more or less changes the weights of all agents, for which nothing is '
+            'proved; use adjacency = "replace", or weights = "uniform"'
+        )
+    return found
 
 
 def _by_kind(union: Any) -> dict[str, type[Section]]:

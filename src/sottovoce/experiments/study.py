@@ -99,6 +99,8 @@ def run_study(section: StudySection, base: Mapping[str, Any], *, source: str, pr
             }.items():
                 replace_key(data, key, value)
             config = parse(data, source=f"{source}, study {section.name!r}, {series} at {across}")
+            if config.privacy is not None and config.privacy.budget is not None:
+                raise ConfigError(f"{source}: a study runs many variants and keeps no budget. Remove [privacy] budget.")
             if section.tail > config.experiment.rounds:
                 raise ConfigError(
                     f"{source}: study {section.name!r} averages over the last {section.tail} of only {config.experiment.rounds} rounds."

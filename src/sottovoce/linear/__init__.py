@@ -6,6 +6,7 @@ from sottovoce.linear.form import LinearRound, linear_round, round_coefficients,
 from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
 from sottovoce.linear.relay import refuse_noise_a_relay_cannot_carry
 from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step
+from sottovoce.linear.threads import one_thread
 
 __all__ = [
     "BoundExchange",
@@ -25,6 +26,7 @@ __all__ = [
     "network_round",
     "noise_rows",
     "observed_round",
+    "one_thread",
     "refuse_noise_a_relay_cannot_carry",
     "round_coefficients",
     "state_blocks",

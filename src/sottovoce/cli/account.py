@@ -1,0 +1,31 @@
+"""`sottovoce account`: what every observer named in a file can learn, without running anything."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from sottovoce.cli.guarantees import guarantee_table
+from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.run import OverridesArgument
+from sottovoce.experiments import build, privacy, read
+
+
+def account(
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with observers in [privacy].")],
+    overrides: OverridesArgument = None,
+    per_agent: Annotated[bool, typer.Option("--per-agent", help="One row for every agent.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say in words what each row means and assumes.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """State what every observer can learn: epsilon, mu, and why it holds."""
+    experiment = build(read(file, overrides or ()))
+    found = privacy.guarantees_of_agents(experiment) if per_agent else privacy.guarantees(experiment)
+    stated = privacy.statement(experiment, found)
+    parts: list[RenderableType] = [guarantee_table(stated, per_agent=per_agent)]
+    if explain:
+        delta = stated["delta"]
+        parts += [Text(f"\nEpsilon = {each.epsilon(delta):.6g} at delta = {delta:g}. {each}") for each in found]
+    show(stated, as_json=as_json, text=Group(*parts))

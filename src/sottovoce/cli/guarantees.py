@@ -1,0 +1,71 @@
+"""How guarantees are printed: one row per observer, why some are infinite, and what the marks mean."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+
+def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per_agent: bool = False) -> RenderableType:
+    """The statement of `sottovoce.experiments.privacy.statement` for people.
+
+    Args:
+        stated: delta, guarantees and notes.
+        title: of the table.
+        per_agent: the rows are single agents, among which the worst of each observer is marked; else the worst agents alone.
+    """
+    rows: Sequence[Mapping[str, Any]] = stated["guarantees"]
+    whose = "every agent" if per_agent else "the agent most exposed"
+    table = Table(
+        *("observer", "agent", "epsilon", "mu", "linear mu", "valid as"),
+        title=f"{title}: epsilon at delta = {stated['delta']:g}, of {whose}",
+        box=box.SIMPLE_HEAD,
+    )
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    worst = _worst(rows) if per_agent else set()
+    for position, row in enumerate(rows):
+        agent = f"{row['agent']} worst" if position in worst else f"{row['agent']}"
+        table.add_row(row["observer"], agent, _number(epsilon_of(row)), _mu(row), _linear(row), row["validity"])
+    infinite = dict.fromkeys(f"{row['observer']}: {row['reason']}" for row in rows if row["validity"] == "infinite")
+    notes = [*(f"inf for {line}" for line in infinite), *stated["notes"]]
+    return Group(table, *(Text(note) for note in notes))
+
+
+def epsilon_of(row: Mapping[str, Any]) -> float:
+    """The epsilon that a described guarantee states."""
+    value = next(iter(row["epsilon"].values()))
+    return math.inf if value is None else float(value)
+
+
+def _worst(rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Positions of each observer's worst agent, the first where several are."""
+    found: dict[str, int] = {}
+    for position, row in enumerate(rows):
+        held = found.get(row["observer"])
+        if held is None or epsilon_of(row) > epsilon_of(rows[held]):
+            found[row["observer"]] = position
+    return set(found.values())
+
+
+def _mu(row: Mapping[str, Any]) -> str:
+    if row["validity"] == "infinite":
+        return "inf"
+    return "" if row["mu"] is None else _number(row["mu"])
+
+
+def _linear(row: Mapping[str, Any]) -> str:
+    mark = " *" if row["linear_validity"] == "exogenous-gradients" else ""
+    if row["linear_infinite"]:
+        return f"inf{mark}"
+    return "" if row["linear_mu"] is None else f"{_number(row['linear_mu'])}{mark}"
+
+
+def _number(value: float) -> str:
+    return "inf" if math.isinf(value) else f"{value:.4g}"

@@ -1,0 +1,121 @@
+"""How long gradients are, to choose a clip by: norms along a run in clear, without noise and without clipping.
+
+The clip acts on the gradient of every record, ridge left out, so these are the norms that are measured; beside them those of the agents'
+averages over their records. All of them depend on the data: a clip chosen by private data costs privacy that no guarantee here covers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.clipping import Norm, vector_norm
+from sottovoce.experiments.build import build
+from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.noise_sections import NoNoise
+from sottovoce.experiments.sections import Config, MeanProblem
+from sottovoce.problems import Problem
+from sottovoce.simulation.engine import chunks
+
+PERCENTILES = (10, 50, 90, 99, 100)
+BINS = 12
+Whose = Literal["record", "agent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormDistribution:
+    """Norms of gradients after one round, in one norm."""
+
+    round: int  # 0: at the start
+    whose: Whose
+    norm: Norm
+    count: int
+    percentiles: dict[str, float]  # "50" is the median, "100" the largest
+    histogram: tuple[int, ...]  # of equally wide bins from 0 to the largest
+    above_clip: float | None  # share that the clip shortens; None where it does not act
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "round": self.round,
+            "whose": self.whose,
+            "norm": self.norm,
+            "count": self.count,
+            "percentiles": self.percentiles,
+            "histogram": list(self.histogram),
+            "above_clip": self.above_clip,
+        }
+
+
+def gradient_norms(config: Config) -> list[NormDistribution]:
+    """Norms of all gradients at the start, after about a tenth and half of the rounds, and at the end of a run in clear.
+
+    Raises:
+        Diverged: without clipping, learning leaves the finite numbers.
+    """
+    clear = config.model_copy(update={"noise": NoNoise(kind="none"), "privacy": None})
+    experiment = build(clear)
+    unridged = experiment.problem
+    if not isinstance(clear.problem, MeanProblem):
+        unridged = build(clear.model_copy(update={"problem": clear.problem.model_copy(update={"ridge": 0.0})})).problem
+    found = []
+    for last_round, models in _snapshots(experiment):
+        gradients = _record_gradients(unridged, models)
+        averages = np.stack([each.mean(axis=0) for each in gradients])
+        for norm in ("l2", "l1"):
+            clip = None if config.privacy is None or config.privacy.clip_norm != norm else config.privacy.clip
+            records = vector_norm(np.concatenate(gradients), norm)
+            found.append(_distribution(records, last_round, "record", norm, clip))
+            found.append(_distribution(vector_norm(averages, norm), last_round, "agent", norm, None))
+    return found
+
+
+def _snapshots(experiment: Experiment) -> Iterator[tuple[int, np.ndarray]]:
+    """(round, models [K, d]) of one repeat; the engine starts from zero."""
+    problem, rounds = experiment.problem, experiment.rounds
+    yield 0, np.zeros((problem.num_agents, problem.dimension))
+    wanted = [rounds / 10, rounds / 2, rounds]
+    for chunk in chunks(
+        problem,
+        experiment.topology,
+        {"clear": experiment.algorithm},
+        {"clear": experiment.noise},
+        rounds=rounds,
+        seed=experiment.seed,
+        batch_size=experiment.batch_size,
+        dtype=experiment.dtype,
+        chunk=max(1, rounds // 10),
+    ):
+        if chunk.round >= wanted[0]:
+            wanted = [place for place in wanted if place > chunk.round]
+            yield chunk.round, chunk.models["clear", "clear"][0]
+
+
+def _record_gradients(problem: Problem, models: np.ndarray) -> list[np.ndarray]:
+    """[n_k, d] for each agent: the gradient of every record at its agent's model."""
+    indices = jnp.arange(int(problem.sizes.max()))
+
+    def of_agent(given: tuple[Any, Any]) -> Any:
+        model, data = given
+        return jax.vmap(lambda i: problem.batch_gradient(model, problem.records(data, i[None])))(indices)
+
+    arrays = {name: jnp.asarray(array, dtype=jnp.float32) for name, array in problem.arrays.items()}
+    found = np.asarray(jax.lax.map(of_agent, (jnp.asarray(models, dtype=jnp.float32), arrays)), dtype=float)
+    return [found[agent, :size] for agent, size in enumerate(problem.sizes)]
+
+
+def _distribution(norms: np.ndarray, last_round: int, whose: Whose, norm: Norm, clip: float | None) -> NormDistribution:
+    largest = float(norms.max())
+    counts, _ = np.histogram(norms, bins=BINS, range=(0.0, largest or 1.0))
+    return NormDistribution(
+        round=last_round,
+        whose=whose,
+        norm=norm,
+        count=len(norms),
+        percentiles={str(share): float(np.percentile(norms, share)) for share in PERCENTILES},
+        histogram=tuple(int(count) for count in counts),
+        above_clip=None if clip is None else float((norms > clip).mean()),
+    )

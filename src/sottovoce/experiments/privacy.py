@@ -1,0 +1,325 @@
+"""The privacy of an experiment: its guarantees, the noise that meets a target, and its budget.
+
+    guarantees(experiment)            one Guarantee per observer, by sv.account
+    calibrated(experiment, ...)       its noise, rescaled to meet an epsilon for one observer
+    within_budget(experiment)         the experiment, shortened or refused if it would exceed its budget
+    spending(experiment)              epsilon after every round, for the observer whom the budget watches
+
+The budget fails closed: all of this happens before the first round. After t rounds an observer has seen less than after t' >= t rounds and
+the release that ends them, so every proven epsilon of a longer run is one of the shorter run too; `spending` uses this where it knows
+epsilon for some t' only.
+"""
+
+import contextlib
+import decimal
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sottovoce.accounting.account import account, account_each
+from sottovoce.accounting.calibration import calibrate
+from sottovoce.accounting.candidates import Case, Prepared
+from sottovoce.accounting.guarantee import Guarantee
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff
+from sottovoce.clipping import Norm
+from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
+from sottovoce.experiments.experiment import Budget, Experiment, Privacy
+from sottovoce.experiments.privacy_sections import observer_named as observer_named
+from sottovoce.experiments.privacy_sections import same_view
+from sottovoce.noise import L2Laplace, Law, Noise
+from sottovoce.observers import Observer, view
+
+LINEAR_VIEW = (
+    "* The linear view is exact for gradients that do not react to what agents hear; it is no guarantee when gradients depend on models "
+    "the observer does not see. mu and epsilon are."
+)
+UNRELEASED = (
+    "These observers do not get the final model, so it must not be released to them. List final_model among the observers to account for "
+    "its release."
+)
+_SLACK = 1e-6  # relative: what a solver may be off by; calibrated noise is larger by this
+_DIGITS = 7  # of a calibrated size, so that it can be copied without loss
+
+
+def sensitivities(experiment: Experiment, *, norm: Norm | None = None) -> np.ndarray:
+    """[K] the largest change of each agent's gradient in one round; `norm` defaults to that of the noise's law."""
+    privacy, problem, law = _privacy(experiment), experiment.problem, experiment.noise.law
+    used: Norm = norm if norm is not None else "l2" if law is None else law.norm
+    return np.array(
+        [
+            problem.sensitivity(
+                unit=privacy.unit,
+                adjacency=privacy.adjacency,
+                norm=used,
+                batch_size=experiment.batch_size,
+                agent=agent,
+            )
+            for agent in range(problem.num_agents)
+        ]
+    )
+
+
+def guarantees(experiment: Experiment) -> list[Guarantee]:
+    """What is proven for every observer of the experiment: for each, about the agent it learns most of.
+
+    Raises:
+        ConfigError: the experiment names no observers.
+        UnsupportedClaim: nothing is proved for one of them; it is named.
+    """
+    return [guarantee(experiment, observer) for observer in _observers(experiment)]
+
+
+def guarantee(experiment: Experiment, observer: Observer, *, rounds: int | None = None) -> Guarantee:
+    """What is proven for one observer; `rounds` defaults to those of the experiment."""
+    privacy = _privacy(experiment)
+    with _answering(observer):
+        found = account(
+            experiment.topology,
+            experiment.algorithm,
+            experiment.noise,
+            observer,
+            rounds=experiment.rounds if rounds is None else rounds,
+            sensitivity=sensitivities(experiment),
+            unit=privacy.unit,
+            adjacency=privacy.adjacency,
+            participation=privacy.participation,
+            losses=privacy.losses,
+            same_model=privacy.same_model,
+        )
+    return _with_premises(found, privacy)
+
+
+def guarantees_of_agents(experiment: Experiment) -> list[Guarantee]:
+    """What is proven for every observer about every agent outside it: observer by observer, agents in order."""
+    privacy = _privacy(experiment)
+    found: list[Guarantee] = []
+    for observer in _observers(experiment):
+        with _answering(observer):
+            found += account_each(
+                experiment.topology,
+                experiment.algorithm,
+                experiment.noise,
+                observer,
+                rounds=experiment.rounds,
+                sensitivity=sensitivities(experiment),
+                unit=privacy.unit,
+                adjacency=privacy.adjacency,
+                participation=privacy.participation,
+                losses=privacy.losses,
+                same_model=privacy.same_model,
+            )
+    return [_with_premises(each, privacy) for each in found]
+
+
+def calibrated(experiment: Experiment, observer: Observer, *, epsilon: float, delta: float) -> Noise:
+    """The experiment's noise, rescaled so that this observer has at most `epsilon` at `delta`, and hardly less.
+
+    The size of the law is rounded up to seven digits.
+
+    Raises:
+        UnsupportedClaim: no size gives this observer a finite epsilon.
+    """
+    privacy, law = _privacy(experiment), experiment.noise.law
+    if law is None:
+        raise IncompatibleChoice(
+            "no noise is chosen, so there is nothing to calibrate. Choose a noise kind with a law."
+        )
+    with _answering(observer):
+        found = calibrate(
+            experiment.topology,
+            experiment.algorithm,
+            experiment.noise,
+            observer,
+            rounds=experiment.rounds,
+            sensitivity=sensitivities(experiment),
+            epsilon=epsilon,
+            delta=delta,
+            unit=privacy.unit,
+            adjacency=privacy.adjacency,
+            participation=privacy.participation,
+            losses=privacy.losses,
+            same_model=privacy.same_model,
+        )
+    assert found.law is not None  # rescaling keeps the law
+    upwards = decimal.Context(prec=_DIGITS, rounding=decimal.ROUND_CEILING)
+    wanted = float(upwards.create_decimal_from_float(size(found.law) * (1 + _SLACK)))
+    return experiment.noise.scaled(wanted / size(law))
+
+
+def size(law: Law) -> float:
+    """The number by which a file gives the size of this law: `scale` for the l2-Laplace law, else `std`."""
+    return law.scale if isinstance(law, L2Laplace) else law.std
+
+
+def stated_delta(experiment: Experiment) -> float:
+    """The delta for which epsilon is stated: the one given, else 0."""
+    delta = _privacy(experiment).delta
+    return 0.0 if delta is None else delta
+
+
+def statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, Any]:
+    """Guarantees as plain values for JSON: with the delta they are stated for, the budget, and what a reader must know."""
+    delta, privacy = stated_delta(experiment), _privacy(experiment)
+    stated: dict[str, Any] = {"delta": delta, "guarantees": [each.describe([delta]) for each in found], "notes": []}
+    if any(each.linear_validity == "exogenous-gradients" for each in found):
+        stated["notes"].append(LINEAR_VIEW)
+    if not any(observer.final_model for observer in privacy.observers):
+        stated["notes"].append(UNRELEASED)
+    if privacy.premises and any(each.validity != "infinite" for each in found):
+        stated["notes"].append(f"Assumed besides: {'; '.join(privacy.premises)}.")
+    if privacy.budget is not None:
+        watched = next(each.name for each in privacy.observers if same_view(each, privacy.budget.observer))
+        needed = max(each.epsilon(delta) for each in found if each.observer == watched)
+        stated["budget"] = {**privacy.budget.describe(), "needed": None if math.isinf(needed) else needed}
+        stated["notes"].append(_budget_note(privacy.budget, needed, experiment.rounds))
+    return stated
+
+
+def _budget_note(budget: Budget, needed: float, rounds: int) -> str:
+    verdict = "which fits"
+    if needed > budget.epsilon:
+        verdict = "so a run would be cut short" if budget.until_spent else "so a run would be refused"
+    return f"The budget allows {budget.observer} epsilon = {budget.epsilon:g}; {rounds} rounds need {needed:.4g}, {verdict}."
+
+
+def refuse_unkept_participation(experiment: Experiment) -> None:
+    """Refuse to simulate what is accounted for records that take part in chosen rounds only.
+
+    Raises:
+        IncompatibleChoice: the simulator uses every record in every round, or draws batches at random.
+    """
+    privacy = experiment.privacy
+    if privacy is None or not privacy.observers or privacy.participation == "every-round":
+        return
+    uses = (
+        "uses every record in every round"
+        if experiment.batch_size is None
+        else "draws records at random in every round"
+    )
+    raise IncompatibleChoice(
+        f"participation was promised ({privacy.describe()['participation']}), but a simulated run {uses}, so its guarantees would be "
+        f"false. Remove participation to run; `sottovoce account` and `sottovoce calibrate` answer for data that keep the promise."
+    )
+
+
+def within_budget(experiment: Experiment) -> Experiment:
+    """The experiment as far as its budget allows: unchanged without a budget, or if the whole run fits.
+
+    Raises:
+        BudgetExhausted: the run would exceed the budget and may not be shortened, or not a single round fits.
+    """
+    budget = None if experiment.privacy is None else experiment.privacy.budget
+    if budget is None:
+        return experiment
+    whole, delta = guarantee(experiment, budget.observer), stated_delta(experiment)
+    needed = whole.epsilon(delta)
+    if needed <= budget.epsilon:
+        return experiment
+    fitting = _fitting_rounds(experiment, budget)
+    if budget.until_spent and fitting:
+        return replace(experiment, rounds=fitting)
+    advice = "Use more noise or a larger budget." if not fitting else (
+        f"Use more noise, a larger budget, experiment.rounds={fitting}, or until_spent = true to stop there."
+    )  # fmt: skip
+    why = f" {whole.reason}" if whole.validity == "infinite" else ""
+    raise BudgetExhausted(
+        f"{experiment.rounds} rounds would let {budget.observer} have epsilon = {needed:.6g} at delta = {delta:g}; the budget is "
+        f"{budget.epsilon:g}.{why} {fitting} of the {experiment.rounds} rounds fit. {advice}"
+    )
+
+
+def spending(experiment: Experiment) -> np.ndarray:
+    """[rounds] a proven epsilon of the budget's observer after every round, never decreasing; the last is that of the run.
+
+    Raises:
+        ConfigError: the experiment has no budget.
+    """
+    budget = _privacy(experiment).budget
+    if budget is None:
+        raise ConfigError("the experiment has no budget, so nothing is spent from one. Give [privacy] budget.")
+    total, delta = guarantee(experiment, budget.observer), stated_delta(experiment)
+    epsilon, sent = total.epsilon(delta), _sent(experiment, budget.observer, delta)
+    spent = np.minimum(epsilon, sent)
+    if sent[-1] > epsilon * (
+        1 + _SLACK
+    ):  # less is proven than what was sent would tell, so that must be asked round by round
+        for rounds in _grid(experiment.rounds):
+            then = guarantee(experiment, budget.observer, rounds=rounds).epsilon(delta)
+            spent[:rounds] = np.minimum(spent[:rounds], then)
+    return np.asarray(spent)
+
+
+def _grid(rounds: int) -> list[int]:
+    """Rounds before the last at which to account, fewer for long runs, which are dear to account for."""
+    points = max(4, min(40, 1000 // rounds))
+    return sorted({int(np.ceil(rounds * j / points)) for j in range(1, points)} - {rounds})
+
+
+def _sent(experiment: Experiment, observer: Observer, delta: float) -> np.ndarray:
+    """[rounds] epsilon of everything that any agent outside the observer has sent up to and with each round."""
+    privacy, seen = _privacy(experiment), view(observer, experiment.topology)
+    case = Case(
+        experiment.topology, experiment.algorithm, experiment.noise, observer, seen, experiment.rounds, sensitivities(experiment),
+        privacy.unit, privacy.adjacency, privacy.participation, privacy.losses,
+        privacy.unit == "record" if privacy.same_model is None else privacy.same_model,
+    )  # fmt: skip
+    agents = np.flatnonzero(~seen.members)
+    spent = Prepared.of(case, agents).sent.spent
+    if spent is None:
+        return np.full(experiment.rounds, np.inf)
+    values = case.sensitivity[agents] * (spent[:, agents] if case.pure else np.sqrt(spent[:, agents]))
+    worst, place = np.unique(values.max(axis=1), return_inverse=True)
+    tradeoffs = [PureTradeoff(float(value)) if case.pure else GaussianTradeoff(float(value)) for value in worst]
+    return np.array([tradeoff.epsilon(delta) for tradeoff in tradeoffs])[place]
+
+
+def _fitting_rounds(experiment: Experiment, budget: Budget) -> int:
+    """How many rounds fit, by bisection; the epsilon of that many has been computed and is within the budget."""
+    delta, fits, exceeds = stated_delta(experiment), 0, experiment.rounds
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) // 2
+        if guarantee(experiment, budget.observer, rounds=middle).epsilon(delta) <= budget.epsilon:
+            fits = middle
+        else:
+            exceeds = middle
+    return fits
+
+
+def _privacy(experiment: Experiment) -> Privacy:
+    if experiment.privacy is None:
+        raise ConfigError(
+            "nothing is said about privacy, so nothing can be accounted. Add a section [privacy] with unit, clip, clip_norm and observers."
+        )
+    return experiment.privacy
+
+
+def _observers(experiment: Experiment) -> tuple[Observer, ...]:
+    observers = _privacy(experiment).observers
+    if not observers:
+        raise ConfigError(
+            'no observer is named, so there is nobody to account for. Add observers to [privacy], for example ["eavesdropper"].'
+        )
+    return observers
+
+
+def _with_premises(found: Guarantee, privacy: Privacy) -> Guarantee:
+    return (
+        found if found.validity == "infinite" else replace(found, assumptions=(*found.assumptions, *privacy.premises))
+    )
+
+
+@contextlib.contextmanager
+def _answering(observer: Observer) -> Iterator[None]:
+    """Say for whom nothing is proved, and how a file makes the promise that would help."""
+    try:
+        yield
+    except UnsupportedClaim as error:
+        promise = (
+            ' In a file: [privacy] losses = "problem", or { beta = .., nu = .. }.'
+            if "ConvexSmooth(" in str(error)
+            else ""
+        )
+        raise UnsupportedClaim(f"{observer}: {error}{promise}") from error

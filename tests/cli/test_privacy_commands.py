@@ -1,0 +1,286 @@
+"""account, calibrate, gradients, and run with a budget: what they print, and the code they leave with."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.experiments import load
+
+PRIVACY = """
+[privacy]
+unit = "record"
+clip = 1.0
+clip_norm = "l2"
+delta = 1e-5
+observers = ["eavesdropper", "curious_agent:0", "final_model"]
+"""
+ROWS = [
+    "eavesdropper",
+    "eavesdropper + final model",
+    "curious agent 0",
+    "curious agent 0 + final model",
+    "final model",
+]
+FULL = "algorithm={kind='atc', step_size=0.1}"
+EXCEEDED = "privacy.budget={epsilon=1.0, observer='eavesdropper'}"
+
+
+@pytest.fixture
+def private(small: Path) -> Path:
+    small.write_text(small.read_text() + PRIVACY)
+    return small
+
+
+def loaded(result):
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def epsilons(stated):
+    return {row["observer"]: row["epsilon"]["1e-05"] for row in stated["guarantees"]}
+
+
+def flat(text: str) -> str:
+    """Text without the line breaks of a terminal."""
+    return " ".join(text.split())
+
+
+def test_account_states_every_observer(sottovoce, private):
+    stated = loaded(sottovoce("account", private, FULL, "--json"))
+    assert [row["observer"] for row in stated["guarantees"]] == ROWS
+    assert stated["delta"] == 1e-5
+    mu = 0.1 * (2 / 6) * math.sqrt(12) / 0.1  # step (2C/n) sqrt(T) / std
+    assert stated["guarantees"][0]["mu"] == pytest.approx(mu)
+    result = sottovoce("account", private, FULL)
+    assert result.exit_code == 0
+    for part in ("eavesdropper", "sent-messages", "epsilon at delta = 1e-05", f"{mu:.4g}"):
+        assert part in result.stdout
+    assert "is no guarantee when gradients depend on models the observer does not see" in flat(result.stdout)
+    assert "number of records is public" in flat(result.stdout)
+    assert "must not be released" not in flat(result.stdout)
+
+
+def test_account_follows_overrides_and_leaves_the_file(sottovoce, private):
+    before = private.read_bytes()
+    base, louder = (loaded(sottovoce("account", private, *more, "--json")) for more in ((), ("noise.std=0.2",)))
+    assert louder["guarantees"][0]["mu"] == pytest.approx(base["guarantees"][0]["mu"] / 2)
+    assert private.read_bytes() == before
+
+
+def test_infinity_is_printed_with_its_reason_and_null_in_json(sottovoce, private):
+    cta = "algorithm={kind='cta', step_size=0.1}"
+    stated = loaded(sottovoce("account", private, cta, "--json"))
+    assert [name for name, epsilon in epsilons(stated).items() if epsilon is None] == [ROWS[1], ROWS[3], ROWS[4]]
+    text = sottovoce("account", private, cta).stdout
+    assert "inf for final model: The last gradient is added after the last exchange" in flat(text)
+
+
+def test_without_the_final_model_a_note_says_not_to_release_it(sottovoce, private):
+    text = sottovoce("account", private, "privacy.observers=['eavesdropper']").stdout
+    assert "must not be released to them" in flat(text)
+
+
+def test_account_per_agent_marks_the_worst(sottovoce, private):
+    uneven = [
+        "problem={kind='logistic_regression', data='breast_cancer', ridge=0.1, partition={kind='dirichlet', alpha=0.5}}",
+        "privacy.observers=['eavesdropper', 'curious_agent:1']",
+        FULL,
+    ]
+    stated = loaded(sottovoce("account", private, *uneven, "--per-agent", "--json"))
+    agents = [(row["observer"], row["agent"]) for row in stated["guarantees"]]
+    assert agents == [("eavesdropper", k) for k in range(4)] + [("curious agent 1", k) for k in (0, 2, 3)]
+    worst = max(stated["guarantees"][:4], key=lambda row: row["mu"])["agent"]
+    text = sottovoce("account", private, *uneven, "--per-agent").stdout
+    marked = [line.split() for line in text.splitlines() if " worst " in line]
+    assert len(marked) == 2
+    assert marked[0][:3] == ["eavesdropper", f"{worst}", "worst"]
+
+
+def test_account_explains_in_words(sottovoce, private):
+    text = flat(sottovoce("account", private, "privacy.delta=1e-6", "--explain").stdout)
+    assert text.count("It assumes: a change of one record") == len(ROWS)
+    assert "at delta = 1e-06. Observer: curious agent 0." in text
+    assert "any record may be drawn in any round" in text
+
+
+def test_account_tells_whether_the_budget_would_do(sottovoce, private):
+    assert "so a run would be refused" in flat(sottovoce("account", private, EXCEEDED).stdout)
+    enough = "privacy.budget={epsilon=50.0, observer='eavesdropper'}"
+    stated = loaded(sottovoce("account", private, enough, "--json"))
+    assert stated["budget"]["needed"] == pytest.approx(epsilons(stated)["eavesdropper"])
+    assert "which fits" in flat(sottovoce("account", private, enough).stdout)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["privacy.observers=['evesdropper']"], "did you mean 'eavesdropper'?"),
+        (["privacy.observers=['curious_agent:9']"], "there is no agent 9"),
+        (["noise.self_noise=false"], "[privacy] losses"),
+        (["privacy={unit='record', clip=1, clip_norm='l2'}"], "nobody to account for"),
+    ],
+)
+def test_account_refuses_what_it_cannot_answer(sottovoce, private, overrides, expected):
+    result = sottovoce("account", private, *overrides)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert expected in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_account_without_privacy_says_what_to_add(sottovoce, small):
+    result = sottovoce("account", small)
+    assert result.exit_code == 2
+    assert "Add a section [privacy]" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "noise={kind='independent', law='gaussian', std=0.1}",
+        "noise={kind='independent', law='laplace', std=0.1}",
+        "noise={kind='independent', law='l2_laplace', scale=0.1}",
+        "noise={kind='independent', law='gaussian', epsilon=9.0}",
+        "noise={kind='gopa', law='gaussian', std=0.1, pairwise_std=0.3}",
+    ],
+)
+def test_what_calibrate_prints_gives_the_epsilon_asked_for(sottovoce, private, noise):
+    found = loaded(sottovoce("calibrate", private, noise, "--epsilon", "2", "--json"))
+    pasted = [override.strip("'") for override in found["overrides"]]
+    again = loaded(sottovoce("account", private, noise, *pasted, "--json"))
+    assert found["observer"] == "eavesdropper"
+    assert 2 * (1 - 1e-5) < epsilons(again)["eavesdropper"] <= 2
+    assert epsilons(found) == pytest.approx(epsilons(again), rel=1e-6)
+    text = sottovoce("calibrate", private, noise, "--epsilon", "2").stdout
+    assert " ".join(found["overrides"]) in text
+    assert "curious agent 0" in text
+
+
+def test_calibrate_for_another_observer_and_delta(sottovoce, private):
+    options = ("--epsilon", "2", "--delta", "1e-6", "--observer", "coalition:1,2+final_model", "--json")
+    found = loaded(sottovoce("calibrate", private, *options))
+    row = found["guarantees"][0]
+    assert row["observer"] == "coalition 1, 2 + final model"
+    assert row["epsilon"] == {"1e-06": pytest.approx(2.0, rel=1e-5)}
+    assert len(found["guarantees"]) == 1 + len(ROWS)
+
+
+def test_calibrate_needs_no_observers_in_the_file_and_leaves_it(sottovoce, small):
+    small.write_text(small.read_text() + PRIVACY.partition("delta")[0])
+    before = small.read_bytes()
+    refused = sottovoce("calibrate", small, "--epsilon", "2")
+    assert refused.exit_code == 2
+    assert "--observer" in refused.stderr
+    without_delta = sottovoce("calibrate", small, "--epsilon", "2", "--observer", "eavesdropper")
+    assert without_delta.exit_code == 2
+    assert "delta" in without_delta.stderr
+    options = ("--epsilon", "2", "--observer", "eavesdropper", "--delta", "1e-5", "--json")
+    assert epsilons(loaded(sottovoce("calibrate", small, *options)))["eavesdropper"] == pytest.approx(2, rel=1e-5)
+    assert small.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--epsilon", "-1"], "epsilon = -1"),
+        (["--epsilon", "nan"], "epsilon"),
+        (["--epsilon", "inf"], "epsilon"),
+        (["--epsilon", "2", "--delta", "1.5"], "[privacy] delta"),
+        (["--epsilon", "2", "--observer", "curious_agent:9"], "there is no agent 9"),
+        (["--epsilon", "2", "--observer", "nobody"], "unknown observer 'nobody'"),
+        (["noise={kind='none'}", "--epsilon", "2"], "no size to calibrate"),
+        (["algorithm={kind='cta', step_size=0.1}", "--epsilon", "2", "--observer", "final_model"], "no amount of"),
+    ],
+)
+def test_calibrate_refuses_what_cannot_be_met(sottovoce, private, arguments, expected):
+    result = sottovoce("calibrate", private, *arguments)
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
+def test_gradients_shows_norms_and_warns(sottovoce, private):
+    found = loaded(sottovoce("gradients", private, "--json"))
+    assert {(row["whose"], row["norm"]) for row in found["norms"]} == {
+        (whose, norm) for whose in ("record", "agent") for norm in ("l1", "l2")
+    }
+    text = sottovoce("gradients", private).stdout
+    assert "median" in text
+    assert "A clip chosen by private data costs privacy budget" in flat(text)
+    assert "public or synthetic data" in flat(text)
+
+
+def test_run_prints_and_keeps_guarantees_and_spending(sottovoce, private, tmp_path):
+    enough = "privacy.budget={epsilon=50.0, observer='eavesdropper'}"
+    printed = loaded(sottovoce("run", private, enough, "--out", tmp_path / "out", "--json"))
+    assert [row["observer"] for row in printed["guarantees"]] == ROWS
+    needed = epsilons(printed)["eavesdropper"]
+    assert printed["final_metrics"]["epsilon_spent"]["mean"] == pytest.approx(needed)
+    assert printed["final_metrics"]["epsilon_left"]["mean"] == pytest.approx(50 - needed)
+    kept = json.loads((tmp_path / "out" / "guarantees.json").read_text())
+    assert kept["guarantees"] == printed["guarantees"]
+    text = sottovoce("run", private, enough, "--out", tmp_path / "out").stdout
+    assert "epsilon_left" in text
+    assert "curious agent 0" in text
+
+
+def test_run_beyond_its_budget_has_exit_code_3_and_leaves_nothing(sottovoce, private, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    result = sottovoce("run", private, EXCEEDED)
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    assert "the budget is 1" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_run_until_spent_stops_in_time(sottovoce, private, tmp_path):
+    budget = "privacy.budget={epsilon=3.0, observer='eavesdropper', until_spent=true}"
+    printed = loaded(sottovoce("run", private, FULL, budget, "--out", tmp_path / "out", "--json"))
+    run = load(tmp_path / "out")
+    assert 1 <= run.rounds < 12
+    assert 0 <= printed["final_metrics"]["epsilon_left"]["mean"] < 3.0
+    left = loaded(sottovoce("account", private, FULL, f"experiment.rounds={run.rounds + 1}", "--json"))
+    assert epsilons(left)["eavesdropper"] > 3.0
+    np.testing.assert_array_less(0, run.metrics["epsilon_spent"])
+
+
+def test_run_does_not_start_without_a_proof(sottovoce, private, tmp_path):
+    result = sottovoce("run", private, "noise.self_noise=false", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "eavesdropper" in result.stderr
+    assert not (tmp_path / "out").exists()
+    shown = sottovoce("--debug", "run", private, "noise.self_noise=false", "--out", tmp_path / "out")
+    assert isinstance(shown.exception, UnsupportedClaim)
+
+
+def test_installed_commands_answer_alike(private, tmp_path):
+    command = Path(sys.executable).with_name("sottovoce")
+    wanted = {
+        ("account", private, "--json"): 0,
+        ("calibrate", private, "--epsilon", "2", "--json"): 0,
+        ("gradients", private, "--json"): 0,
+        ("run", private, "--out", "out", "--json"): 0,
+        ("run", private, EXCEEDED): 3,
+    }
+    running = {
+        arguments: subprocess.Popen(
+            [command, *arguments], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for arguments in wanted
+    }
+    for arguments, process in running.items():
+        out, error = process.communicate(timeout=120)
+        assert process.returncode == wanted[arguments], error
+        if wanted[arguments] == 0:
+            assert json.loads(out)
+        else:
+            assert out == ""
+            assert error.startswith("sottovoce: ")
+    assert (tmp_path / "out" / "guarantees.json").is_file()
+    assert not (tmp_path / "runs").exists()
