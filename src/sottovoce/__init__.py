@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce import accounting, algorithms, noise, observers, problems, theory, topologies
 from sottovoce.accounting import Guarantee, account
+from sottovoce.accounting.calibration import calibrate
 from sottovoce.errors import (
     BudgetExhausted,
     ConfigError,
@@ -27,12 +28,14 @@ from sottovoce.theory import expected_msd
 if TYPE_CHECKING:
     from sottovoce import reports
     from sottovoce.experiments import load, save, simulate
+    from sottovoce.experiments.compare import compare
     from sottovoce.simulation.run import Run
 
 __version__ = "0.1.0"
 
 _LATER = {
     "simulate": "sottovoce.experiments",
+    "compare": "sottovoce.experiments.compare",
     "load": "sottovoce.experiments",
     "save": "sottovoce.experiments",
     "Run": "sottovoce.simulation.run",
@@ -51,6 +54,8 @@ __all__ = [
     "account",
     "accounting",
     "algorithms",
+    "calibrate",
+    "compare",
     "expected_msd",
     "load",
     "noise",

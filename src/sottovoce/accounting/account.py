@@ -15,7 +15,7 @@ from typing import get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import checked, chosen, per_agent
+from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
 from sottovoce.accounting.candidates import Adjacency, Case, Prepared, Unit
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
@@ -82,6 +82,7 @@ def account(
         ConfigError: malformed input, or an agent that belongs to the observer.
     """
     if not isinstance(observer, Observer):
+        _check_observers(observer)
         return [
             account(
                 topology, algorithm, noise, one, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
@@ -162,6 +163,8 @@ def _case(
     adjacency: Adjacency, participation: Participation, losses: ConvexSmooth | None, same_model: bool | None,
 ) -> Case:  # fmt: skip
     """Check the question once."""
+    _check_observers([observer])
+    whole("rounds", rounds)
     chosen("unit", unit, get_args(Unit))
     chosen("adjacency", adjacency, get_args(Adjacency))
     if losses is not None and not isinstance(losses, ConvexSmooth):
@@ -174,8 +177,9 @@ def _case(
         raise ConfigError(
             f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
         )
+    sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
     if isinstance(participation, Poisson) and adjacency == "replace":
-        least = float(np.max(sensitivity)) / 2.0
+        least = float(sensitivities.max()) / 2.0
         if participation.record_norm is None or participation.record_norm < least * (1 - 1e-9):
             raise ConfigError(
                 f"Poisson sampling with adjacency='replace' needs the largest norm of ONE record's part, at least half the sensitivity "
@@ -189,11 +193,18 @@ def _case(
     refuse_noise_a_relay_cannot_carry(algorithm, noise, topology)
     if noise.law is not None:
         checked("the scale of the noise", noise.law.scale, "(1e-100, 1e100)")
-    sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
     same = unit == "record" if same_model is None else bool(same_model)
     return Case(
         topology, algorithm, noise, observer, seen, rounds, sensitivities, unit, adjacency, participation, losses, same
     )
+
+
+def _check_observers(observers: object) -> None:
+    listed = isinstance(observers, Sequence) and not isinstance(observers, str)
+    if not listed or not all(isinstance(one, Observer) for one in observers):  # type: ignore[attr-defined]
+        raise ConfigError(
+            f"observer = {observers!r}; give one of sv.observers, such as sv.observers.eavesdropper(), or a list of them."
+        )
 
 
 def _checked_agent(agent: int, case: Case) -> int:

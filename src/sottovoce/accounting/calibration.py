@@ -5,7 +5,6 @@ account suffices, and the factor is value / target. Only Poisson sampling needs 
 """
 
 import math
-from collections.abc import Callable
 
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
@@ -16,7 +15,7 @@ from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.candidates import Adjacency, Unit
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SubsampledTradeoff
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.noise import Noise
@@ -48,23 +47,23 @@ def calibrate(
         UnsupportedClaim: no scale gives this observer a finite guarantee.
         ConfigError: epsilon or delta outside their ranges.
     """
+    checked("epsilon", epsilon, "(0, inf)"), checked("delta", delta, "[0, 1)")  # before the long account
+    found = account(
+        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
+        participation=participation, losses=losses, agent=agent, same_model=same_model,
+    )  # fmt: skip
+    return noise.scaled(noise_factor(found, epsilon=epsilon, delta=delta))
+
+
+def noise_factor(found: Guarantee, *, epsilon: float, delta: float) -> float:
+    """The factor on the noise of `found` with which `found.scaled(factor).epsilon(delta)` is `epsilon`.
+
+    Raises:
+        UnsupportedClaim: no factor gives this observer that epsilon.
+    """
     epsilon, delta = checked("epsilon", epsilon, "(0, inf)"), checked("delta", delta, "[0, 1)")
-
-    def stated(scaled: Noise) -> Guarantee:
-        return account(
-            topology, algorithm, scaled, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
-            participation=participation, losses=losses, agent=agent, same_model=same_model,
-        )  # fmt: skip
-
-    found = stated(noise)
     if found.validity == "infinite":
-        raise UnsupportedClaim(f"no amount of '{noise.name}' noise gives {observer} a finite epsilon. {found.reason}")
-    return noise.scaled(_factor(found, noise, epsilon, delta, stated))
-
-
-def _factor(
-    found: Guarantee, noise: Noise, epsilon: float, delta: float, stated: Callable[[Noise], Guarantee]
-) -> float:
+        raise UnsupportedClaim(f"no amount of this noise gives {found.observer} a finite epsilon. {found.reason}")
     match found.tradeoff:
         case GaussianTradeoff(mu):
             if delta == 0:
@@ -74,8 +73,8 @@ def _factor(
             return _needed(mu, gaussian.mu(epsilon, delta))
         case PureTradeoff(pure_epsilon):
             return _needed(pure_epsilon, _pure(epsilon, delta))
-        case _:
-            return _search(noise, epsilon, delta, stated)
+        case subsampled:
+            return _search(subsampled, epsilon, delta)
 
 
 def _pure(epsilon: float, delta: float) -> float:
@@ -89,11 +88,11 @@ def _needed(value: float, target: float) -> float:
     return value / target
 
 
-def _search(noise: Noise, epsilon: float, delta: float, stated: Callable[[Noise], Guarantee]) -> float:
-    """The smallest factor that meets the target, found on a logarithmic scale."""
+def _search(tradeoff: SubsampledTradeoff, epsilon: float, delta: float) -> float:
+    """The smallest factor that meets the target to a millionth, found on a logarithmic scale."""
 
     def excess(log_factor: float) -> float:
-        reached = stated(noise.scaled(math.exp(log_factor))).epsilon(delta)
+        reached = tradeoff.scaled(math.exp(log_factor)).epsilon(delta)
         return math.log(max(reached, 1e-300)) - math.log(epsilon)
 
     low, high = -1.0, 1.0
@@ -101,7 +100,7 @@ def _search(noise: Noise, epsilon: float, delta: float, stated: Callable[[Noise]
         low -= 1.0
     while excess(high) > 0:
         high += 1.0
-    root = float(brentq(excess, low, high, xtol=1e-9))
+    root = float(brentq(excess, low, high, xtol=1e-6))
     while excess(root) > 0:  # end on the private side
-        root += 1e-9
+        root += 1e-6
     return math.exp(root)

@@ -7,7 +7,7 @@ not react to hidden models; it stands beside, never instead.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sottovoce.accounting.tradeoff import PureTradeoff, Tradeoff
@@ -77,6 +77,11 @@ class Guarantee:
     def delta(self, epsilon: float) -> float:
         """The smallest proven delta for this epsilon."""
         return self.tradeoff.delta(epsilon)
+
+    def scaled(self, factor: float) -> "Guarantee":
+        """What holds when all noise is multiplied by this factor: every value goes with one over the scale."""
+        linear = None if self.linear_mu is None else self.linear_mu / factor
+        return replace(self, tradeoff=self.tradeoff.scaled(factor), linear_mu=linear)
 
     def describe(self, deltas: Sequence[float] = ()) -> dict[str, Any]:
         """Plain values for JSON; infinity is written as null beside validity "infinite"."""

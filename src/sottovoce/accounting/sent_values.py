@@ -105,7 +105,7 @@ def values_of_bounds(
 ) -> SentValues:
     """Choose between the recursions; `promised` says that `plain` itself already rests on a promise."""
     K = len(plain.public_point)
-    usable = plain.public_point | (not same_model) | promised
+    usable = plain.public_point | (not same_model) | promised | (plain.clear_round > 0)  # infinity needs no proof
     spent = np.where(usable[None, :], plain.spent, np.inf)
     by_promise = np.full(K, promised)
     if other is not None:

@@ -6,7 +6,7 @@ subsampled   T Gaussian mechanisms on Poisson-sampled records, by privacy-loss d
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sottovoce.accounting import gaussian, pure, subsampled
@@ -17,6 +17,10 @@ class GaussianTradeoff:
     """mu-GDP."""
 
     mu: float
+
+    def scaled(self, factor: float) -> "GaussianTradeoff":
+        """What holds when the noise is multiplied by this factor."""
+        return GaussianTradeoff(self.mu / factor)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon for this delta; inf at delta = 0."""
@@ -37,6 +41,10 @@ class PureTradeoff:
     def mu(self) -> float:
         """The smallest mu for which this implies mu-GDP."""
         return math.inf if math.isinf(self.pure_epsilon) else pure.mu(self.pure_epsilon)
+
+    def scaled(self, factor: float) -> "PureTradeoff":
+        """What holds when the noise is multiplied by this factor."""
+        return PureTradeoff(self.pure_epsilon / factor)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon for this delta; the pure one at delta = 0."""
@@ -60,6 +68,10 @@ class SubsampledTradeoff:
     def mu(self) -> None:
         """None: the guarantee is no Gaussian one."""
         return None
+
+    def scaled(self, factor: float) -> "SubsampledTradeoff":
+        """What holds when the noise is multiplied by this factor."""
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
     def epsilon(self, delta: float) -> float:
         """An upper bound on the smallest epsilon for this delta."""

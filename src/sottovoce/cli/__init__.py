@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from sottovoce.cli.account import account
 from sottovoce.cli.calibrate import calibrate
+from sottovoce.cli.compare import compare
 from sottovoce.cli.demo import demo
 from sottovoce.cli.doctor import doctor
 from sottovoce.cli.gradients import gradients
@@ -66,6 +67,7 @@ app.command("run")(run)
 app.command("account")(account)
 app.command("calibrate")(calibrate)
 app.command("gradients")(gradients)
+app.command("compare")(compare)
 app.command("reproduce")(reproduce)
 app.command("list")(list_choices)
 app.command("doctor")(doctor)

@@ -1,0 +1,62 @@
+"""`sottovoce compare`: which noise scheme costs least at equal privacy."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli.output import JsonOption, show
+from sottovoce.errors import ConfigError
+
+
+def compare(
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with a table [compare].")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/compare-NAME).")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare noise schemes at the same epsilon for the same observer: tables, figures, and who wins."""
+    started = time.perf_counter()
+    from sottovoce.experiments.comparison import aligned
+    from sottovoce.experiments.comparison_file import read_comparison, run_comparison, write_comparison
+    from sottovoce.experiments.record import make_folder
+    from sottovoce.reports.frontier import comparison_figures
+
+    chosen = read_comparison(file, overrides or ())
+    if next(iter(chosen.experiments.values())).repeats < 2:
+        raise ConfigError(
+            f"{file}: [experiment] repeats: one repeat has no standard error, so no winner can be named; give 2 or more."
+        )
+    found = run_comparison(chosen, progress=not as_json)
+    folder = out or Path("runs") / f"compare-{chosen.name}"
+    make_folder(folder)
+    paths = [*write_comparison(found, folder), *comparison_figures(found, folder)]
+    seconds = time.perf_counter() - started
+    parts = []
+    for observer in found.observers:
+        for measure in found.measures:
+            parts.append(f"{observer}: {measure}\n{aligned(found.by_epsilon(observer, measure))}\n")
+        if reasons := found.reasons(observer):
+            parts.append("\n".join(reasons) + "\n")
+    parts += ["Who wins at equal epsilon:", *found.sentences(), "", *found.notes]
+    parts.append(f"Scales of the noise, exact numbers and figures in {folder}; {seconds:.0f} s.")
+    winners = [
+        {
+            "observer": winner.observer, "measure": winner.measure, "epsilon": winner.epsilon, "value": winner.value, "tie": winner.tie,
+            "best": [{"algorithm": algorithm, "scheme": scheme} for algorithm, scheme in winner.best],
+        }
+        for winner in found.winners()
+    ]  # fmt: skip
+    show(
+        {
+            "comparison": found.describe(),
+            "winners": winners,
+            "files": [str(path) for path in paths],
+            "seconds": seconds,
+        },
+        as_json=as_json,
+        text="\n".join(parts),
+    )

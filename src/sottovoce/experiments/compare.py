@@ -1,0 +1,358 @@
+"""sv.compare: noise schemes at equal privacy. Equal variance is not equal privacy; here the observer and epsilon are equal.
+
+For every observer, algorithm and scheme the accountant is asked once. What it states is inversely proportional to the scale of the
+noise (mu of Gaussian noise, epsilon of the Laplace laws), so the scale that meets (epsilon, delta) follows without a search,
+
+    Gaussian   scale <- scale mu / mu(epsilon, delta)
+    Laplace    scale <- scale epsilon_0 / log((e^epsilon + delta) / (1 - delta))
+
+and only Poisson sampling needs one (`calibrate`). All calibrated noises of an algorithm are then simulated as one program with the same
+random numbers, next to the run without noise. Where no scale is enough, the row says why.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sottovoce.accounting import Guarantee, account
+from sottovoce.accounting.calibration import noise_factor
+from sottovoce.accounting.candidates import Adjacency, Unit
+from sottovoce.accounting.participation import Participation
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.experiments.comparison import Comparison, Measured, Row
+from sottovoce.experiments.comparison_notes import notes
+from sottovoce.experiments.simulate import simulate
+from sottovoce.noise import Noise, none
+from sottovoce.observers import Observer
+from sottovoce.problems import ConvexSmooth
+from sottovoce.simulation.metrics import choose_metrics
+from sottovoce.simulation.run import Run
+from sottovoce.theory import expected_msd
+from sottovoce.topologies import Topology
+
+TEST_ERROR = "test_error"
+_CLEAR = ("noise-free", None)  # the key of the run without noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Question:
+    """What is the same for every scheme."""
+
+    problem: Any
+    topology: Topology
+    rounds: int
+    sensitivity: Mapping[str, ArrayLike]  # norm -> bound
+    delta: float
+    unit: Unit
+    adjacency: Adjacency
+    participation: Participation
+    losses: ConvexSmooth | None
+    same_model: bool | None
+    repeats: int
+    seed: int
+    batch_size: int | None
+    dtype: str
+    measures: tuple[str, ...]
+    tail: int
+    test: tuple[Any, Any] | None
+    progress: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Cell:
+    """A row before it is measured."""
+
+    observer: str
+    algorithm: str
+    scheme: str
+    epsilon: float
+    noise: Noise | None
+    guarantee: Guarantee | None
+    reason: str
+
+
+def compare(
+    problem: Any,
+    topology: Topology,
+    algorithms: Mapping[str, Algorithm],
+    noises: Mapping[str, Noise],
+    observers: Observer | Sequence[Observer],
+    *,
+    rounds: int,
+    sensitivity: ArrayLike | Mapping[str, ArrayLike],
+    epsilons: Sequence[float],
+    delta: float,
+    unit: Unit = "agent",
+    adjacency: Adjacency = "replace",
+    participation: Participation = "every-round",
+    losses: ConvexSmooth | None = None,
+    same_model: bool | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    batch_size: int | None = None,
+    dtype: str = "float64",
+    measures: str | Sequence[str] = ("msd_centroid", "msd_average"),
+    tail: int | None = None,
+    test: tuple[Any, Any] | None = None,
+    progress: bool = True,
+) -> Comparison:
+    """Give every scheme the noise that it needs for the same epsilon, then measure what that costs.
+
+    A row of the result is one scheme, calibrated for one observer at one epsilon; where no amount of noise is enough, it says why.
+
+    Args:
+        problem: data split over agents, and a loss. Clip it, unless the sensitivity is known otherwise.
+        topology: who talks to whom.
+        algorithms: label -> algorithm.
+        noises: label -> scheme; the scale of its law is replaced.
+        observers: for each of them the schemes are calibrated anew.
+        rounds: exchanges.
+        sensitivity: as in `account`. Schemes whose laws need different norms need {"l1": .., "l2": ..}.
+        epsilons: targets, each of them for all schemes.
+        delta: of every epsilon; 0 leaves the Laplace laws only.
+        unit: what is protected, as in `account`.
+        adjacency: how two worlds differ, as in `account`.
+        participation: of the protected record, as in `account`. The simulated agents use their records in every round.
+        losses: a promise about all local losses, as in `account`.
+        same_model: where the sensitivity holds, as in `account`.
+        repeats: independent repetitions. One alone has no standard error and names no winner.
+        seed: of all random numbers; the same seed gives the same comparison.
+        batch_size: distinct records per agent and round; None for the full gradient.
+        dtype: "float32" or "float64".
+        measures: metrics of a run in which small is good, or "test_error" (one minus the accuracy).
+        tail: average them over this many last rounds; None takes the last round alone.
+        test: (features, labels) for the accuracy.
+        progress: show bars on the terminal's error stream.
+
+    Raises:
+        ConfigError: malformed input.
+        IncompatibleChoice: an algorithm cannot run with a scheme, or an observer is not on this topology.
+    """
+    watching = (observers,) if isinstance(observers, Observer) else tuple(observers)
+    measured_by = (measures,) if isinstance(measures, str) else tuple(measures)
+    _require_dicts(algorithms=algorithms, noises=noises)
+    _require_some(
+        algorithms=algorithms,
+        noises=noises,
+        observers=[observer.name for observer in watching],
+        epsilons=list(epsilons),
+        measures=measured_by,
+    )
+    question = _Question(
+        problem=problem, topology=topology, rounds=rounds, sensitivity=_by_norm(sensitivity, noises), delta=delta, unit=unit,
+        adjacency=adjacency, participation=participation, losses=losses, same_model=same_model, repeats=repeats, seed=seed,
+        batch_size=batch_size, dtype=dtype, measures=measured_by, tail=1 if tail is None else tail, test=test, progress=progress,
+    )  # fmt: skip
+    targets = _targets(question, epsilons)
+    rows: list[Row] = []
+    references: list[Row] = []
+    for label, algorithm in algorithms.items():
+        cells = [
+            cell
+            for observer in watching
+            for scheme, noise in noises.items()
+            for cell in _calibrated(question, label, algorithm, observer, scheme, noise, targets)
+        ]
+        measured = _measure(question, algorithm, cells)
+        rows += [_row(question, cell, measured) for cell in cells]
+        references.append(_reference(label, measured))
+    order = {observer.name: place for place, observer in enumerate(watching)}
+    return Comparison(
+        rows=tuple(sorted(rows, key=lambda row: order[str(row.observer)])),
+        references=tuple(references), epsilons=targets, delta=delta, measures=question.measures, tail=question.tail,
+        notes=notes(problem, question.sensitivity, unit=unit, adjacency=adjacency, participation=participation, losses=losses,
+                    same_model=same_model, batch_size=batch_size, rounds=rounds, delta=delta),
+        description=_description(question, algorithms, noises, watching),
+    )  # fmt: skip
+
+
+def _by_norm(sensitivity: ArrayLike | Mapping[str, ArrayLike], noises: Mapping[str, Noise]) -> Mapping[str, ArrayLike]:
+    """The sensitivity in every norm that a scheme needs."""
+    needed = {noise.law.norm: label for label, noise in noises.items() if noise.law is not None}
+    if isinstance(sensitivity, Mapping):
+        if missing := [norm for norm in needed if norm not in sensitivity]:
+            raise ConfigError(
+                f"scheme {needed[missing[0]]!r} needs a sensitivity in {missing[0]}; given are {', '.join(sensitivity)}."
+            )
+        return dict(sensitivity)
+    if len(needed) > 1:
+        raise ConfigError(
+            f"one sensitivity was given, but {needed['l1']!r} needs it in l1 and {needed['l2']!r} in l2. Give "
+            f'sensitivity={{"l1": .., "l2": ..}}; problem.sensitivity(norm=..) computes both.'
+        )
+    return dict.fromkeys(needed, sensitivity)
+
+
+def _require_dicts(**given: Any) -> None:
+    for name, values in given.items():
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{name} = {values!r}; give a dict, label -> value.")
+
+
+def _require_some(**given: Sequence[Any] | Mapping[str, Any]) -> None:
+    """Refuse what is empty or named twice."""
+    for name, values in given.items():
+        if not values:
+            raise ConfigError(f"{name} is empty; give at least one to compare.")
+        if len(set(values)) < len(values):
+            raise ConfigError(f"{name} = {list(values)} names something twice; keep it once.")
+
+
+def _targets(question: _Question, epsilons: Sequence[float]) -> tuple[float, ...]:
+    """Refuse numbers without a meaning; the epsilons, rising."""
+    for epsilon in epsilons:
+        if not _is_number(epsilon) or not 0 < epsilon < math.inf:
+            raise ConfigError(f"epsilons: {epsilon!r}; every epsilon must be a finite number above 0.")
+    if not _is_number(question.delta) or not 0 <= question.delta < 1:
+        raise ConfigError(f"delta = {question.delta!r}; needed is 0 <= delta < 1.")
+    rounds = question.rounds
+    for name, value in (("rounds", rounds), ("tail", question.tail)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ConfigError(f"{name} = {value!r}; it must be a whole number of at least 1.")
+    if question.tail > rounds:
+        raise ConfigError(f"tail = {question.tail}; there are only {rounds} rounds to average over.")
+    if wrong := [name for name in question.measures if name.startswith("accuracy")]:
+        raise ConfigError(f"measures: {wrong[0]!r} is best when large. Use {TEST_ERROR!r}, one minus the accuracy.")
+    choose_metrics(_metrics(question), question.problem)  # refuses one that the problem does not have
+    return tuple(sorted(float(epsilon) for epsilon in epsilons))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+
+
+def _calibrated(
+    question: _Question,
+    label: str,
+    algorithm: Algorithm,
+    observer: Observer,
+    scheme: str,
+    noise: Noise,
+    epsilons: Sequence[float],
+) -> list[_Cell]:
+    """One cell per epsilon, from one account."""
+    cells = []
+    found: Guarantee | None = None
+    refusal = ""
+    try:
+        found = _account(question, algorithm, noise, observer)
+        refusal = found.reason if found.validity == "infinite" else ""
+    except UnsupportedClaim as error:
+        refusal = str(error)
+    for epsilon in epsilons:
+        reached, guarantee, reason = None, None, refusal
+        if found is not None and not refusal:
+            try:
+                factor = noise_factor(found, epsilon=epsilon, delta=question.delta)
+                reached, guarantee = noise.scaled(factor), found.scaled(factor)
+                reason = guarantee.reason
+            except UnsupportedClaim as error:
+                reason = str(error)
+        cells.append(
+            _Cell(observer=observer.name, algorithm=label, scheme=scheme, epsilon=epsilon, noise=reached, guarantee=guarantee, reason=reason)
+        )  # fmt: skip
+    return cells
+
+
+def _account(question: _Question, algorithm: Algorithm, noise: Noise, observer: Observer) -> Guarantee:
+    norm = "l2" if noise.law is None else noise.law.norm
+    return account(
+        question.topology, algorithm, noise, observer, rounds=question.rounds, sensitivity=question.sensitivity.get(norm, 1.0),
+        unit=question.unit, adjacency=question.adjacency, participation=question.participation, losses=question.losses,
+        same_model=question.same_model,
+    )  # fmt: skip
+
+
+def _key(scheme: str, noise: Noise) -> tuple[str, Any]:
+    """Equal for equal calibrated noises of a scheme, so that observers with the same needs share a run."""
+    return scheme, noise.law
+
+
+def _measure(
+    question: _Question, algorithm: Algorithm, cells: Sequence[_Cell]
+) -> dict[tuple[str, Any], dict[str, Measured]]:
+    """Simulate every distinct calibrated noise of an algorithm, and the run without noise, as one program."""
+    noises = {_CLEAR: none()} | {_key(cell.scheme, cell.noise): cell.noise for cell in cells if cell.noise is not None}
+    runs = simulate(
+        question.problem, question.topology, algorithm, noises, rounds=question.rounds, repeats=question.repeats, seed=question.seed,
+        batch_size=question.batch_size, dtype=question.dtype, record=_metrics(question), test=question.test, progress=question.progress,
+    )  # fmt: skip
+    return {key: _measured(question, run, _theory(question, algorithm, noises[key])) for (_, key), run in runs.items()}
+
+
+def _metrics(question: _Question) -> list[str]:
+    """The metrics behind the measures."""
+    return list(dict.fromkeys("accuracy" if name == TEST_ERROR else name for name in question.measures))
+
+
+def _measured(question: _Question, run: Run, exact: Mapping[str, np.ndarray]) -> dict[str, Measured]:
+    found = {}
+    for name in question.measures:
+        values = 1.0 - run.metrics["accuracy"] if name == TEST_ERROR else run.metrics[name]
+        theory = float(exact[name][-question.tail :].mean()) if name in exact else None
+        per_repeat = values[:, -question.tail :].astype(np.float64).mean(axis=1)
+        found[name] = Measured(per_repeat=per_repeat, theory=theory)
+    return found
+
+
+def _theory(question: _Question, algorithm: Algorithm, noise: Noise) -> Mapping[str, np.ndarray]:
+    """Exact expectations where there are any: quadratic losses without clipping, linear algorithms, links that are not random."""
+    if not {"msd_centroid", "msd_average"} & set(question.measures):
+        return {}
+    try:
+        return expected_msd(
+            question.problem,
+            question.topology,
+            algorithm,
+            noise,
+            rounds=question.rounds,
+            batch_size=question.batch_size,
+        )
+    except UnsupportedClaim:
+        return {}
+
+
+def _row(question: _Question, cell: _Cell, measured: Mapping[tuple[str, Any], dict[str, Measured]]) -> Row:
+    law = None if cell.noise is None else cell.noise.law
+    return Row(
+        observer=cell.observer, algorithm=cell.algorithm, scheme=cell.scheme, epsilon=cell.epsilon, noise=cell.noise,
+        std=None if law is None else math.sqrt(law.variance(question.problem.dimension)), guarantee=cell.guarantee, reason=cell.reason,
+        measured={} if cell.noise is None else measured[_key(cell.scheme, cell.noise)],
+    )  # fmt: skip
+
+
+def _reference(label: str, measured: Mapping[tuple[str, Any], dict[str, Measured]]) -> Row:
+    return Row(
+        observer=None, algorithm=label, scheme=_CLEAR[0], epsilon=math.inf, noise=none(), std=None, guarantee=None,
+        reason="no noise is added", measured=measured[_CLEAR],
+    )  # fmt: skip
+
+
+def _description(
+    question: _Question, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise], observers: Sequence[Observer]
+) -> dict[str, Any]:
+    return {
+        "problem": question.problem.describe(),
+        "topology": question.topology.describe(),
+        "algorithms": {label: algorithm.describe() for label, algorithm in algorithms.items()},
+        "schemes": {label: _scheme(noise) for label, noise in noises.items()},
+        "observers": [observer.name for observer in observers],
+        "sensitivity": {norm: np.asarray(bound).tolist() for norm, bound in question.sensitivity.items()},
+        "unit": question.unit,
+        "adjacency": question.adjacency,
+        "rounds": question.rounds,
+        "repeats": question.repeats,
+        "seed": question.seed,
+        "batch_size": question.batch_size,
+        "dtype": question.dtype,
+    }
+
+
+def _scheme(noise: Noise) -> dict[str, Any]:
+    """A scheme without the scale that calibration replaces."""
+    return {key: value for key, value in noise.describe().items() if key != "scale"}
