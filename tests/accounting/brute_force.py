@@ -149,12 +149,16 @@ class Stack(NamedTuple):
     rounding: float  # what cancels in floating point leaves less than this
 
 
-def stack(rounds: list[Round], scheme: str, watcher: Watcher, *, ratio: float = 0.0) -> Stack:
-    """Send all unit impulses through the rounds at once and keep the rows that are read."""
+def stack(
+    rounds: list[Round], scheme: str, watcher: Watcher, *, ratio: float = 0.0, centroid: np.ndarray | None = None
+) -> Stack:
+    """Send all unit impulses through the rounds at once and keep the rows that are read.
+
+    `centroid` are the weights of the agents, to be given where the rounds do not determine them.
+    """
     matrices = [[A for A in (r.first, r.middle, r.last) if A is not None] for r in rounds]
     K, T = len(matrices[0][0]), len(rounds)
-    product = np.linalg.multi_dot([np.eye(K), *_mean(matrices), np.eye(K)])
-    q = perron(product)
+    q = perron(np.linalg.multi_dot([np.eye(K), *_mean(matrices), np.eye(K)])) if centroid is None else centroid
     spreads = [
         [spread(scheme, A, place, ratio) for A, place in zip(used, _places(used, q), strict=True)] for used in matrices
     ]
@@ -279,11 +283,8 @@ def mu(
     agent: int,
     *,
     ratio: float = 0.0,
-    pattern: np.ndarray | None = None,
+    centroid: np.ndarray | None = None,
 ) -> float:
-    """The largest mu at sensitivity one; `pattern` are the rounds in which the gradient may change."""
-    found = leak(stack(rounds, scheme, watcher, ratio=ratio), agent)
-    if found.infinite:
-        return math.inf
-    chosen = np.arange(len(rounds)) if pattern is None else np.asarray(pattern)
-    return math.sqrt(max(largest(found.gram[np.ix_(chosen, chosen)]), 0.0))
+    """The largest mu at sensitivity one."""
+    found = leak(stack(rounds, scheme, watcher, ratio=ratio, centroid=centroid), agent)
+    return math.inf if found.infinite else math.sqrt(max(largest(found.gram), 0.0))

@@ -31,12 +31,11 @@ def test_closed_forms_are_the_sums_of_the_recursion(feedback, count):
     with mpmath.workdps(50):
         mu = float(mpmath.sqrt(3 * mpmath.fsum(x**2 for x in d)) / mpmath.mpf(0.7))
         epsilon = float(3 * mpmath.fsum(d) / mpmath.mpf(0.7))
-    tolerance = 1e-3 if feedback == 1 - 1e-12 and count > 1 else 1e-9
     assert every_message_mu(**BASE, std=0.7, gradients_sent=count, feedback=feedback, copies=3) == pytest.approx(
-        mu, rel=tolerance
+        mu, rel=1e-12
     )
     assert every_message_epsilon(**BASE, scale=0.7, gradients_sent=count, feedback=feedback, copies=3) == pytest.approx(
-        epsilon, rel=tolerance
+        epsilon, rel=1e-12
     )
 
 

@@ -8,6 +8,7 @@ Candidates, each true on its own (docs/guarantees.md); the smallest is stated, w
     amplified-by-iteration  under strong convexity, for the final model: contracting steps forget
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args, overload
@@ -19,6 +20,7 @@ from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
 from sottovoce.accounting.candidates import Adjacency, Case, Prepared, Unit
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
+from sottovoce.accounting.tradeoff import GaussianTradeoff, SubsampledTradeoff
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import exchange_topologies, one_thread, refuse_noise_a_relay_cannot_carry
@@ -153,9 +155,11 @@ def _worst(case: Case) -> Guarantee:
 
 def _size(guarantee: Guarantee) -> float:
     """What guarantees of one law are compared by."""
-    if guarantee.pure_epsilon is not None:
-        return guarantee.pure_epsilon
-    return guarantee.epsilon(1e-6) if guarantee.mu is None else guarantee.mu
+    if isinstance(guarantee.tradeoff, SubsampledTradeoff):  # the same rate for all: less noise or more rounds is worse
+        return math.sqrt(guarantee.tradeoff.rounds) / guarantee.tradeoff.noise_multiplier
+    return (
+        guarantee.tradeoff.mu if isinstance(guarantee.tradeoff, GaussianTradeoff) else guarantee.tradeoff.pure_epsilon
+    )
 
 
 def _case(

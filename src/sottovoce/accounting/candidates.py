@@ -100,6 +100,8 @@ class Prepared(NamedTuple):
     def first_bounds(self) -> np.ndarray:
         """[P] an upper end of every agent's value that is known before maximising."""
         p = self.agents
+        if isinstance(self.case.participation, Poisson):
+            return np.full(len(p), np.inf)  # the order of amplified guarantees is not that of what is sent
         return np.where(self.sent.supported[p], self.sent.values[p] * self.case.sensitivity[p], np.inf)
 
     def linear_value(self, position: int) -> LinearValue | None:
@@ -190,7 +192,9 @@ class Prepared(NamedTuple):
             raise UnsupportedClaim(
                 unsupported(case.unit, case.noise, case.algorithm.name, promised=case.losses is not None)
             )
-        best = min(found, key=lambda candidate: candidate.value)
+        least = min(candidate.value for candidate in found)
+        # Of equal values the exact one is stated, whatever the last digits say.
+        best = min(found, key=lambda c: (c.value > least * (1 + 1e-9), c.validity != "exact", c.value))
         tradeoff = self._tradeoff(best, p)
         linear = self.linear_value(position) if with_linear or math.isinf(best.value) else None
         validity: Validity = "infinite" if math.isinf(best.value) else best.validity

@@ -44,7 +44,7 @@ class LinearView(NamedTuple):
         best = best_pattern(found.values[position], self.patterns)
         upper, lower = max(float(best.upper), 0.0), max(float(best.lower), 0.0)
         gap = 0.0 if upper == 0 else 1.0 - np.sqrt(lower / upper)
-        return LinearValue(sensitivity * np.sqrt(upper), float(gap), 0, adaptive, public)
+        return LinearValue(float(sensitivity * np.sqrt(upper)), float(gap), 0, adaptive, public)
 
     def cheap_upper(self, sensitivity: np.ndarray) -> np.ndarray:
         """[P] a bound that needs no maximisation: the sum of absolute values."""
