@@ -1,4 +1,4 @@
-"""Cases in which a careless accountant states too little: each was a wrong number once, or could be."""
+"""Cases in which a careless accountant states too little."""
 
 import numpy as np
 import pytest
@@ -205,3 +205,62 @@ def test_one_round_is_enough_for_every_route():
         for agent in (1, 0)
     )
     assert (near, far) == (pytest.approx(1.0), 0.0)
+
+
+def test_a_scheme_that_only_bears_the_name_of_a_covered_one_is_accounted_by_what_it_does():
+    def nothing(links):
+        return sv.noise.broadcast_map(links, np.zeros(len(links.perron)))._replace(
+            link_value=np.zeros(len(links.senders))
+        )
+
+    honest = sv.noise.independent(UNIT)
+    impostor = honest._replace(spread=nothing)
+    for topology in (topologies.ring(4), topologies.ring(4).with_dropout(0.1), topologies.ring(4).with_random_pair()):
+        found = [
+            sv.account(topology, ATC, noise, observers.eavesdropper(), rounds=2, sensitivity=1.0).mu
+            for noise in (honest, impostor)
+        ]
+        assert found[0] < np.inf
+        assert found[1] == np.inf
+
+
+def test_a_linear_part_that_is_another_algorithm_is_refused():
+    algorithm = sv.algorithms.atc(step_size=10.0)._replace(linear_part=sv.algorithms.atc(step_size=0.1))
+    with pytest.raises(sv.UnsupportedClaim, match="linear part"):
+        sv.account(
+            topologies.ring(4),
+            algorithm,
+            sv.noise.independent(UNIT),
+            observers.eavesdropper(),
+            rounds=4,
+            sensitivity=1.0,
+        )
+
+
+def test_no_agent_is_the_worst_when_sampled_agents_are_heard_in_different_numbers_of_rounds():
+    options = {
+        "rounds": 2,
+        "sensitivity": [1.92, 1.92, 2.5],
+        "unit": "record",
+        "adjacency": "add-remove",
+        "participation": poisson(0.01),
+    }
+    arguments = (
+        silent_at_the_end(),
+        sv.algorithms.atc(step_size=1.0),
+        sv.noise.independent(UNIT),
+        observers.eavesdropper(),
+    )
+    with pytest.raises(sv.UnsupportedClaim, match="different numbers of rounds"):
+        sv.account(*arguments, **options)
+    each = sv.accounting.account_each(*arguments[:3], arguments[3], **options)
+    assert {guarantee.agent for guarantee in each} == {0, 1, 2}
+
+
+def test_the_worst_of_sampled_agents_is_the_one_with_the_largest_sensitivity():
+    options = {"rounds": 3, "unit": "record", "adjacency": "add-remove", "participation": poisson(0.05)}
+    arguments = (topologies.ring(3), ATC, sv.noise.independent(UNIT), observers.eavesdropper())
+    worst = sv.account(*arguments, sensitivity=[0.5, 1.0, 0.7], **options)
+    each = [sv.account(*arguments, sensitivity=size, **options).epsilon(1e-5) for size in (0.5, 1.0, 0.7)]
+    assert worst.agent == 1
+    assert worst.epsilon(1e-5) == pytest.approx(max(each))

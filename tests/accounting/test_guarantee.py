@@ -75,7 +75,7 @@ def test_a_guarantee_reads_as_one_paragraph(name):
 def test_the_words_carry_the_numbers():
     assert f"mu = {GUARANTEES['exact']().mu:.6g}" in str(GUARANTEES["exact"]())
     assert "exact: an attack with this success exists" in str(GUARANTEES["exact"]())
-    assert f"Pure epsilon = {GUARANTEES['pure']().pure_epsilon:.6g}" in str(GUARANTEES["pure"]())
+    assert f"pure epsilon = {GUARANTEES['pure']().pure_epsilon:.6g}" in str(GUARANTEES["pure"]())
     partial = GUARANTEES["sent-messages"]()
     assert "an upper bound" in str(partial)
     assert f"Linear view: mu = {partial.linear_mu:.6g}, which is no guarantee" in str(partial)

@@ -105,7 +105,8 @@ def test_account_per_agent_marks_the_worst(sottovoce, private):
 def test_account_explains_in_words(sottovoce, private):
     text = flat(sottovoce("account", private, "privacy.delta=1e-6", "--explain").stdout)
     assert text.count("It assumes: a change of one record") == len(ROWS)
-    assert "at delta = 1e-06. Observer: curious agent 0." in text
+    assert text.count("Stated: epsilon = ") == len(ROWS)
+    assert text.count("at delta = 1e-06, mu = ") == len(ROWS)
     assert "any record may be drawn in any round" in text
 
 

@@ -1,8 +1,18 @@
 """Privacy numbers: one accountant for every algorithm, noise scheme and observer, and the basic mechanisms it rests on."""
 
-from sottovoce.accounting import composition, documents, gaussian, pure, randomized_response, subsampled
-from sottovoce.accounting.account import account, account_each
+from sottovoce.accounting import (
+    closed_forms,
+    composition,
+    documents,
+    gaussian,
+    pure,
+    randomized_response,
+    subsampled,
+)
+from sottovoce.accounting.account import account, account_each, sent_by_round
+from sottovoce.accounting.calibration import calibrate, noise_factor
 from sottovoce.accounting.guarantee import Guarantee
+from sottovoce.accounting.pairwise import pairwise_linear_mu
 from sottovoce.accounting.participation import cyclic, poisson
 from sottovoce.problems import ConvexSmooth
 
@@ -11,12 +21,17 @@ __all__ = [
     "Guarantee",
     "account",
     "account_each",
+    "calibrate",
+    "closed_forms",
     "composition",
     "cyclic",
     "documents",
     "gaussian",
+    "noise_factor",
+    "pairwise_linear_mu",
     "poisson",
     "pure",
     "randomized_response",
+    "sent_by_round",
     "subsampled",
 ]

@@ -20,7 +20,7 @@ from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
 from sottovoce.accounting.candidates import Adjacency, Case, Prepared, Unit
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
-from sottovoce.accounting.tradeoff import GaussianTradeoff, SubsampledTradeoff
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SubsampledTradeoff, Tradeoff
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import exchange_topologies, one_thread, refuse_noise_a_relay_cannot_carry
@@ -123,6 +123,43 @@ def account_each(
     return _of_each(case)
 
 
+def sent_by_round(
+    topology: Topology,
+    algorithm: Algorithm,
+    noise: Noise,
+    observer: Observer,
+    *,
+    rounds: int,
+    sensitivity: ArrayLike,
+    unit: Unit = "agent",
+    adjacency: Adjacency = "replace",
+    participation: Participation = "every-round",
+    losses: ConvexSmooth | None = None,
+    same_model: bool | None = None,
+) -> list[Tradeoff] | None:
+    """What every agent outside the observer has given away by its messages after each round, at most; arguments as in `account`.
+
+    Returns:
+        One trade-off per round, each a guarantee for a run of that many rounds of the same kind; None where only the whole run is known.
+    """
+    case = _case(
+        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
+        participation=participation, losses=losses, same_model=same_model,
+    )  # fmt: skip
+    return _sent_by_round(case)
+
+
+@one_thread
+def _sent_by_round(case: Case) -> list[Tradeoff] | None:
+    agents = np.flatnonzero(~case.view.members)
+    spent = Prepared.of(case, agents).sent.spent
+    if spent is None or isinstance(case.participation, Poisson):
+        return None
+    values = case.sensitivity[agents] * (spent[:, agents] if case.pure else np.sqrt(spent[:, agents]))
+    kind = PureTradeoff if case.pure else GaussianTradeoff
+    return [kind(float(value)) for value in values.max(axis=1)]
+
+
 @one_thread
 def _of_agent(case: Case, agent: int) -> Guarantee:
     return Prepared.of(case, np.array([agent])).guarantee(0)
@@ -140,12 +177,20 @@ def _worst(case: Case) -> Guarantee:
     prepared = Prepared.of(case, np.flatnonzero(~case.view.members))
     bound = prepared.first_bounds()
     worst: Guarantee | None = None
+    shown: set[int] = set()  # rounds that show something of an agent, under Poisson sampling
     for position in np.argsort(-bound, kind="stable"):
         if worst is not None and bound[position] <= _size(worst):
             break
         found = prepared.guarantee(int(position), with_linear=False)
+        if isinstance(found.tradeoff, SubsampledTradeoff):
+            shown.add(found.tradeoff.rounds)
         if worst is None or _size(found) > _size(worst):
             worst = found
+    if len(shown) > 1:
+        raise UnsupportedClaim(
+            "under Poisson sampling agents who are heard in different numbers of rounds have no common order: which is the worst depends "
+            "on delta. Ask for one agent (agent=...), or for each (sv.accounting.account_each)."
+        )
     assert worst is not None  # somebody is outside the observer
     linear = prepared.worst_linear()
     if linear is None:

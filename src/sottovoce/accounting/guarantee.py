@@ -106,26 +106,32 @@ class Guarantee:
         }
 
     def __str__(self) -> str:
-        """One paragraph for people."""
+        """One paragraph for people, without an epsilon that would need a delta."""
+        return self.explain()
+
+    def explain(self, delta: float | None = None) -> str:
+        """One paragraph for people; with `delta`, epsilon is stated at it."""
         what = "one record" if self.unit == "record" else "all data"
         change = "replaced" if self.adjacency == "replace" else "added or removed"
         part = "" if self.participation == "every-round" else f", taking part: {self.participation}"
         head = f"Observer: {self.observer}. Protected: {what} of agent {self.agent} ({change}), {self.rounds} rounds{part}."
-        sentences = [head, self._amount(), self.reason, *self._linear()]
+        sentences = [head, self._amount(delta), self.reason, *self._linear()]
         if self.assumptions:
             sentences.append("It assumes: " + "; ".join(self.assumptions) + ".")
         return " ".join([*sentences, f"Source: {self.source}."])
 
-    def _amount(self) -> str:
+    def _amount(self, delta: float | None) -> str:
         if self.validity == "infinite":
             return "No guarantee: epsilon is infinite."
+        values = []
+        if delta is not None:
+            values.append(f"epsilon = {self.epsilon(delta):.6g} at delta = {delta:g}")
         if self.pure_epsilon is not None:
-            amount = f"Pure epsilon = {self.pure_epsilon:.6g} (delta = 0)"
+            values.append(f"pure epsilon = {self.pure_epsilon:.6g} (delta = 0)")
         elif self.mu is not None:
-            amount = f"mu = {self.mu:.6g} (for instance epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5)"
-        else:
-            amount = f"For instance epsilon = {self.epsilon(1e-5):.6g} at delta = 1e-5"
-        return f"{amount}; {_VALIDITY[self.validity]}."
+            values.append(f"mu = {self.mu:.6g}")
+        amount = ", ".join(values) or "amplified by sampling"
+        return f"Stated: {amount}; {_VALIDITY[self.validity]}."
 
     def _linear(self) -> list[str]:
         if self.linear_mu is None or self.linear_validity == "adaptive":

@@ -14,15 +14,17 @@ exactly. Only steps that do not push two runs apart may be added up like this, s
 
 import numpy as np
 
-from sottovoce.accounting.sent_messages import Bounds, contraction
+from sottovoce.accounting.sent_messages import EXACT_ZERO, Bounds, contraction
+from sottovoce.accounting.sent_noise import sent_noise
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import diffusion_step, exchange_topologies, linear_round
-from sottovoce.noise import Noise
+from sottovoce.linear import BoundExchange, diffusion_step, exchange_topologies, linear_round
+from sottovoce.noise import Noise, bind
 from sottovoce.problems import ConvexSmooth
-from sottovoce.topologies import Topology
+from sottovoce.topologies import ActiveLinks, Dropout, RandomPair, Topology
 
 COVERED = ("independent", "graph_homomorphic")
+CHECKED_PAIRS = 64
 
 
 def random_link_bounds(
@@ -61,14 +63,16 @@ def random_link_bounds(
         if enters < rounds:
             sizes[enters] += step.size * patterns[:, t]
         scales[t] = 0.0 if noise.law is None else noise.law.scale * factors[t]
-    spent = _spent(np.cumsum(sizes, axis=0), scales, pure=pure, restarts=_own_copy_is_message(noise)).max(axis=1)
-    first = int(np.argmax(np.isinf(spent))) + 1 if np.isinf(spent).any() else 0
+    price, restarts = _protection(exchanges[0], noise, pure=pure)
+    spent = _spent(np.cumsum(sizes, axis=0), scales, pure=pure, restarts=restarts).max(axis=1)
+    with np.errstate(invalid="ignore"):
+        spent = np.where(spent[:, None] > 0, spent[:, None] * price[None, :], 0.0)
     K = topology.num_agents
     return Bounds(
-        spent=spent[:, None] * _copies(exchanges[0], noise)[None, :],
+        spent=spent,
         public_point=np.full(K, False),
-        hidden=np.full(K, noise.name == "independent" and bool(noise.parameters["per_edge"])),
-        clear_round=np.full(K, first),
+        hidden=np.full(K, not restarts),
+        clear_round=np.where(np.isinf(spent).any(axis=0), np.argmax(np.isinf(spent), axis=0) + 1, 0),
     )
 
 
@@ -82,12 +86,34 @@ def _spent(grown: np.ndarray, scales: np.ndarray, *, pure: bool, restarts: bool)
     return price if restarts else np.cumsum(price, axis=0)
 
 
-def _own_copy_is_message(noise: Noise) -> bool:
-    return noise.name == "independent" and noise.parameters["self_noise"] and not noise.parameters["per_edge"]
+def _protection(topology: Topology, noise: Noise, *, pure: bool) -> tuple[np.ndarray, bool]:
+    """[K] the largest price of an agent's message, and whether every sender goes on from what it sent; read off bound maps.
+
+    Raises:
+        UnsupportedClaim: on some pattern the own copy would enlarge differences.
+    """
+    K = topology.num_agents
+    price, restarts, nobody = np.zeros(K), True, np.zeros(K, dtype=bool)
+    for links in _patterns_of_links(topology):
+        found = sent_noise(BoundExchange(links, bind(noise, links)), nobody, pure=pure)
+        sends = np.bincount(links.senders[links.weights > 0], minlength=K) > 0
+        feedback = links.self_weights * (1.0 - found.own)
+        if (np.abs(feedback) > 1.0 + 1e-9).any():
+            raise UnsupportedClaim(
+                f"with these links '{noise.name}' noise makes own copies drift faster than the models, for which nothing is proved. "
+                f"Use sv.noise.independent(law)."
+            )
+        restarts = restarts and bool((np.abs(feedback[sends]) < EXACT_ZERO).all())
+        price = np.maximum(price, found.price)
+    return price, restarts
 
 
-def _copies(topology: Topology, noise: Noise) -> np.ndarray:
-    """[K] independent sources on an agent's links."""
-    per_edge = noise.name == "independent" and noise.parameters["per_edge"]
-    out_links = np.bincount(topology.links[:, 0], minlength=topology.num_agents)
-    return np.where(per_edge, np.maximum(out_links, 1), 1).astype(float)
+def _patterns_of_links(topology: Topology) -> list[ActiveLinks]:
+    """All links, single pairs and some random patterns: the schemes covered do nothing else on any other pattern."""
+    generator, pairs = np.random.default_rng(0), min(topology.num_pairs, CHECKED_PAIRS)
+    if isinstance(topology.schedule, RandomPair):
+        return [topology.paired(pair) for pair in range(pairs)]
+    assert isinstance(topology.schedule, Dropout)
+    single = [np.arange(topology.num_pairs) == pair for pair in range(pairs)]
+    mixed = [generator.random(topology.num_pairs) < 0.5 for _ in range(8)]
+    return [topology.active_links(), *(topology.dropped(kept) for kept in (*single, *mixed))]

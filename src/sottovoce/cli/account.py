@@ -27,5 +27,5 @@ def account(
     parts: list[RenderableType] = [guarantee_table(stated, per_agent=per_agent)]
     if explain:
         delta = stated["delta"]
-        parts += [Text(f"\nEpsilon = {each.epsilon(delta):.6g} at delta = {delta:g}. {each}") for each in found]
+        parts += [Text(f"\n{each.explain(delta)}") for each in found]
     show(stated, as_json=as_json, text=Group(*parts))

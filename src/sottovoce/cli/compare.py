@@ -11,7 +11,7 @@ from sottovoce.errors import ConfigError
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="A TOML configuration with a table [compare].")],
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with a table \\[compare].")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
     ] = None,

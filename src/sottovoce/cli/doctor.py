@@ -83,9 +83,7 @@ def _sentence(name: str, fact: Any) -> str:
         case "devices":
             return ", ".join(fact)
         case "threads":
-            told = ", ".join(f"{key} {value or 'not set'}" for key, value in fact.items())
-            free = fact["cores"] > 1 and not (fact["OMP_NUM_THREADS"] or fact["OPENBLAS_NUM_THREADS"])
-            return f"{told}\naccounts have small matrices and are often faster with OMP_NUM_THREADS=1" if free else told
+            return ", ".join(f"{key} {value or 'not set'}" for key, value in fact.items())
         case "memory_bytes":
             return f"{fact / 2**30:.1f} GiB"
         case "compilation_cache":

@@ -185,7 +185,7 @@ def _by_norm(sensitivity: ArrayLike | Mapping[str, ArrayLike], noises: Mapping[s
             f"one sensitivity was given, but {needed['l1']!r} needs it in l1 and {needed['l2']!r} in l2. Give "
             f'sensitivity={{"l1": .., "l2": ..}}; problem.sensitivity(norm=..) computes both.'
         )
-    return dict.fromkeys(needed, sensitivity)
+    return dict.fromkeys(needed or {"l2": ""}, sensitivity)
 
 
 def _require_dicts(**given: Any) -> None:
@@ -260,9 +260,11 @@ def _calibrated(
 
 
 def _account(question: _Question, algorithm: Algorithm, noise: Noise, observer: Observer) -> Guarantee:
-    norm = "l2" if noise.law is None else noise.law.norm
+    norm = (
+        next(iter(question.sensitivity)) if noise.law is None else noise.law.norm
+    )  # without noise, any bound gives infinity
     return account(
-        question.topology, algorithm, noise, observer, rounds=question.rounds, sensitivity=question.sensitivity.get(norm, 1.0),
+        question.topology, algorithm, noise, observer, rounds=question.rounds, sensitivity=question.sensitivity[norm],
         unit=question.unit, adjacency=question.adjacency, participation=question.participation, losses=question.losses,
         same_model=question.same_model,
     )  # fmt: skip

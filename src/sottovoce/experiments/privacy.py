@@ -19,18 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting.account import account, account_each
+from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate
-from sottovoce.accounting.candidates import Case, Prepared
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.experiment import Budget, Experiment, Privacy
 from sottovoce.experiments.privacy_sections import observer_named as observer_named
 from sottovoce.experiments.privacy_sections import same_view
 from sottovoce.noise import L2Laplace, Law, Noise
-from sottovoce.observers import Observer, view
+from sottovoce.observers import Observer
 
 LINEAR_VIEW = (
     "* The linear view is exact for gradients that do not react to what agents hear; it is no guarantee when gradients depend on models "
@@ -89,7 +87,7 @@ def guarantee(experiment: Experiment, observer: Observer, *, rounds: int | None 
             losses=privacy.losses,
             same_model=privacy.same_model,
         )
-    return _with_premises(found, privacy)
+    return _with_premises(found, experiment)
 
 
 def guarantees_of_agents(experiment: Experiment) -> list[Guarantee]:
@@ -111,7 +109,7 @@ def guarantees_of_agents(experiment: Experiment) -> list[Guarantee]:
                 losses=privacy.losses,
                 same_model=privacy.same_model,
             )
-    return [_with_premises(each, privacy) for each in found]
+    return [_with_premises(each, experiment) for each in found]
 
 
 def calibrated(experiment: Experiment, observer: Observer, *, epsilon: float, delta: float) -> Noise:
@@ -260,20 +258,16 @@ def _grid(rounds: int) -> list[int]:
 
 def _sent(experiment: Experiment, observer: Observer, delta: float) -> np.ndarray:
     """[rounds] epsilon of everything that any agent outside the observer has sent up to and with each round."""
-    privacy, seen = _privacy(experiment), view(observer, experiment.topology)
-    case = Case(
-        experiment.topology, experiment.algorithm, experiment.noise, observer, seen, experiment.rounds, sensitivities(experiment),
-        privacy.unit, privacy.adjacency, privacy.participation, privacy.losses,
-        privacy.unit == "record" if privacy.same_model is None else privacy.same_model,
+    privacy = _privacy(experiment)
+    found = sent_by_round(
+        experiment.topology, experiment.algorithm, experiment.noise, observer, rounds=experiment.rounds,
+        sensitivity=sensitivities(experiment), unit=privacy.unit, adjacency=privacy.adjacency, participation=privacy.participation,
+        losses=privacy.losses, same_model=privacy.same_model,
     )  # fmt: skip
-    agents = np.flatnonzero(~seen.members)
-    spent = Prepared.of(case, agents).sent.spent
-    if spent is None:
+    if found is None:
         return np.full(experiment.rounds, np.inf)
-    values = case.sensitivity[agents] * (spent[:, agents] if case.pure else np.sqrt(spent[:, agents]))
-    worst, place = np.unique(values.max(axis=1), return_inverse=True)
-    tradeoffs = [PureTradeoff(float(value)) if case.pure else GaussianTradeoff(float(value)) for value in worst]
-    return np.array([tradeoff.epsilon(delta) for tradeoff in tradeoffs])[place]
+    distinct = {tradeoff: tradeoff.epsilon(delta) for tradeoff in set(found)}
+    return np.array([distinct[tradeoff] for tradeoff in found])
 
 
 def _fitting_rounds(experiment: Experiment, budget: Budget) -> int:
@@ -305,10 +299,12 @@ def _observers(experiment: Experiment) -> tuple[Observer, ...]:
     return observers
 
 
-def _with_premises(found: Guarantee, privacy: Privacy) -> Guarantee:
-    return (
-        found if found.validity == "infinite" else replace(found, assumptions=(*found.assumptions, *privacy.premises))
-    )
+def _with_premises(found: Guarantee, experiment: Experiment) -> Guarantee:
+    """Add what the experiment assumes; with batches the observer is given the draws, so that nothing is exact any more."""
+    if found.validity == "infinite":
+        return found
+    validity = "sent-messages" if found.validity == "exact" and experiment.batch_size is not None else found.validity
+    return replace(found, validity=validity, assumptions=(*found.assumptions, *_privacy(experiment).premises))
 
 
 @contextlib.contextmanager

@@ -51,10 +51,32 @@ def linear_round(algorithm: Algorithm, round_: int) -> LinearRound:
         if not all(np.allclose(value, expected, rtol=1e-9, atol=1e-9 * magnitude) for expected, value in pairs):
             raise UnsupportedClaim(
                 f"'{algorithm.name}' is not linear in models and gradients in round {round_} (a projection or clipping of the "
-                f"model, for instance), so its exact mean-square behaviour is not known. Simulate it instead, or leave the "
-                f"non-linear part out."
+                f"model, for instance), so neither exact theory nor an exact account applies. Simulate it, leave the "
+                f"non-linear part out, or declare the rest as linear_part if it only projects on boxes."
             )
     return form
+
+
+def refuse_other_linear_part(algorithm: Algorithm, linear: Algorithm, round_: int) -> None:
+    """Refuse a declared linear part that differs from the algorithm where models are small, inside every box.
+
+    Raises:
+        UnsupportedClaim: the two do not agree.
+    """
+    symbols = (
+        np.random.default_rng(round_).standard_normal((round_coefficients(linear, round_).messages.shape[1], 5)) * 1e-9
+    )
+    both = [_evaluate(one, round_, symbols) for one in (algorithm, linear)]
+    parts = [[*_parts(one), one.model] for one in both]
+    same = len(parts[0]) == len(parts[1]) and all(
+        own.shape == other.shape and np.allclose(own, other, rtol=1e-9, atol=1e-18)
+        for own, other in zip(*parts, strict=True)
+    )
+    if not same:
+        raise UnsupportedClaim(
+            f"the linear part of '{algorithm.name}' is another algorithm: they differ in round {round_} even for tiny models, which no box "
+            f"cuts off. Declare as linear_part the same functions without their projections."
+        )
 
 
 def round_coefficients(algorithm: Algorithm, round_: int) -> LinearRound:

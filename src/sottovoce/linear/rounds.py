@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
-from sottovoce.linear.form import LinearRound, linear_round, round_coefficients
+from sottovoce.linear.form import LinearRound, linear_round, refuse_other_linear_part, round_coefficients
 from sottovoce.noise import Noise, NoiseMap, bind
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
 
@@ -80,11 +80,14 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
     for t in range(1, rounds + 1):
         places = tuple((t - 1) % len(cycle) for cycle in held)
         key = (*(part.tobytes() for part in _flat(round_coefficients(linear, t))), np.array(places).tobytes())
+        checked = t <= CHECKED_ROUNDS or t == rounds or t & (t - 1) == 0
+        if algorithm.linear_part is not None and (checked or key not in distinct):
+            refuse_other_linear_part(algorithm, linear, t)
         if key not in distinct:
             distinct[key] = len(made)
             exchanges = tuple(BoundExchange(held[j][i], maps[j][i]) for j, i in enumerate(places))
             made.append(BoundRound(linear_round(linear, t), exchanges))
-        elif t <= CHECKED_ROUNDS or t == rounds or t & (t - 1) == 0:
+        elif checked:
             linear_round(linear, t)  # refuses functions that stop being linear later on
         which[t - 1] = distinct[key]
     scale = 0.0 if noise.law is None else noise.law.scale
