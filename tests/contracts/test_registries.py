@@ -16,6 +16,8 @@ MAKE_ALGORITHM = {
     "cta": lambda: sv.algorithms.cta(step_size=0.1),
     "atc": lambda: sv.algorithms.atc(step_size=0.1),
     "dgd": lambda: sv.algorithms.dgd(step_size=0.5, gradient_rounds=3, box=2.0),
+    "fedavg": lambda: sv.algorithms.fedavg(step_size=0.1, local_steps=3, server_step_size=0.5),
+    "inexact_admm": lambda: sv.algorithms.inexact_admm(penalty=20.0),
 }
 MAKE_LAW = {
     "laplace": lambda: sv.noise.Laplace(std=0.1),
@@ -47,7 +49,7 @@ def test_every_registered_thing_has_a_maker_here():
 @pytest.mark.parametrize("name", sv.algorithms.ALGORITHMS)
 def test_an_agents_functions_give_the_same_in_numpy_jax_and_jit(name):
     algorithm = MAKE_ALGORITHM[name]()
-    state, received = np.array([0.3, -0.7]), np.array([0.1, 0.4])
+    state, received = algorithm.init(np.array([0.3, -0.7])), np.array([0.1, 0.4])
 
     def round_(state, received, t):
         for exchange in algorithm.exchanges:
@@ -58,10 +60,10 @@ def test_an_agents_functions_give_the_same_in_numpy_jax_and_jit(name):
     for t in (1, 3, 4):
         expected = round_(state, received, t)
         with jax.enable_x64(True):
-            found = [round_(jnp.asarray(state), jnp.asarray(received), t)]
-            found.append(jax.jit(round_)(jnp.asarray(state), jnp.asarray(received), jnp.int32(t)))
+            given = jax.tree.map(jnp.asarray, (state, received))
+            found = [round_(*given, t), jax.jit(round_)(*given, jnp.int32(t))]
             for pair in found:
-                for left, right in zip(pair, expected, strict=True):
+                for left, right in zip(jax.tree.leaves(pair), jax.tree.leaves(expected), strict=True):
                     np.testing.assert_allclose(np.asarray(left), right, atol=1e-15)
 
 

@@ -12,6 +12,7 @@ from sottovoce.accounting.absorption import contraction_mu
 from sottovoce.accounting.certificate import Absorption, absorption_of
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity, Validity
 from sottovoce.accounting.linear_mu import LinearValue, LinearView, linear_view
+from sottovoce.accounting.local_steps import one_step, why_refused
 from sottovoce.accounting.participation import Participation, Poisson, describe_participation, patterns
 from sottovoce.accounting.random_links import random_link_bounds
 from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
@@ -31,6 +32,15 @@ Adjacency = Literal["replace", "add-remove"]
 NETWORK_NOISE = ("absorption", "amplified-by-iteration")  # rest on noise of other agents
 
 
+class Local(NamedTuple):
+    """What is left to say of several local steps once they are accounted as one."""
+
+    times: int
+    growth: float  # the change of their gradients together, in changes of one
+    losses: ConvexSmooth | None  # the promise as it was given
+    tight: bool  # some losses within the promise reach that growth
+
+
 class Case(NamedTuple):
     """One question to the accountant, checked."""
 
@@ -46,6 +56,34 @@ class Case(NamedTuple):
     participation: Participation
     losses: ConvexSmooth | None
     same_model: bool  # the sensitivity compares gradients at the same model only
+    local: Local | None = None  # set by `with_one_step`
+
+    def with_one_step(self) -> "Case":
+        """The same question about one local step per message; `local_steps` says why."""
+        local = self.algorithm.local_steps
+        if local is None:
+            return self
+        if isinstance(self.participation, Poisson):
+            raise UnsupportedClaim(
+                f"Poisson sampling is accounted for one gradient step in a message; given {local.times}. Use local_steps=1, or another "
+                f"participation."
+            )
+        same = self.same_model and self.noise.law is not None  # without noise nothing is promised
+        if same and self.promise is None:
+            raise UnsupportedClaim(why_refused(local.times, promised=self.losses is not None))
+        found = one_step(local, self.rounds, losses=self.promise, same_model=same)
+        said = Local(local.times, found.growth, self.losses, found.tight)
+        return self._replace(algorithm=found.algorithm, losses=found.losses, local=said)
+
+    @property
+    def growth_is_promised(self) -> bool:
+        """Whether what several local steps change together rests on the promise, and is no value of the linear view."""
+        return self.local is not None and self.same_model
+
+    @property
+    def tight(self) -> bool:
+        """Whether the sensitivity is reached by a whole round."""
+        return self.local is None or self.local.tight
 
     @property
     def pure(self) -> bool:
@@ -79,6 +117,7 @@ class Prepared(NamedTuple):
     @staticmethod
     def of(case: Case, agents: np.ndarray) -> "Prepared":
         """Compute everything that needs no maximisation."""
+        case = case.with_one_step()
         placed = patterns(case.participation, case.rounds)
         topologies = exchange_topologies(case.algorithm, case.topology)
         if not all(isinstance(used.schedule, Static | Listed) for used in topologies):
@@ -116,6 +155,8 @@ class Prepared(NamedTuple):
 
     def worst_linear(self) -> LinearValue | None:
         """The largest linear view over the agents."""
+        if self.case.growth_is_promised:
+            return None
         upper = self.sent.plain[self.agents] * self.case.sensitivity[self.agents]
         if self.linear is not None:
             other = self.linear.cheap_upper(self.case.sensitivity[self.agents])
@@ -152,12 +193,13 @@ class Prepared(NamedTuple):
             value = float(self.sent.plain[p]) * size
             return [Candidate(value, "sent-messages", False)] if self.sent.public_point[p] else []
         if self.sent.supported[p]:
-            validity: Validity = "exact" if self.sent.exact[p] else "sent-messages"
-            found.append(Candidate(float(self.sent.values[p]) * size, validity, bool(self.sent.promised[p])))
-        if (case.view.broadcast or case.view.every_message) and self.linear is not None:
+            validity: Validity = "exact" if self.sent.exact[p] and case.tight else "sent-messages"
+            promised = bool(self.sent.promised[p]) or case.growth_is_promised
+            found.append(Candidate(float(self.sent.values[p]) * size, validity, promised))
+        if (case.view.broadcast or case.view.every_message) and self.linear is not None and case.tight:
             linear = self.linear_value(position)
             if linear is not None and self.linear_validity(linear) == "adaptive":
-                found.append(Candidate(linear.mu, "exact", False))
+                found.append(Candidate(linear.mu, "exact", case.growth_is_promised))
         best = min((candidate.value for candidate in found), default=math.inf)
         if self.absorption is not None and best > 0:
             mu = self.absorption.certificate(p, size).mu
@@ -198,6 +240,7 @@ class Prepared(NamedTuple):
         tradeoff = self._tradeoff(best, p)
         linear = self.linear_value(position) if with_linear or math.isinf(best.value) else None
         validity: Validity = "infinite" if math.isinf(best.value) else best.validity
+        shown = None if case.growth_is_promised else linear
         reason = (
             why_clear(
                 case.noise, case.view, agent=p, clear_round=(linear.clear_round if linear else 0) or int(self.sent.clear_round[p]),
@@ -219,13 +262,26 @@ class Prepared(NamedTuple):
             reason=reason,
             source=SOURCES[validity],
             assumptions=() if validity == "infinite" else assumptions(
-                case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=case.losses if best.promised else None,
+                case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=self._promise() if best.promised else None,
                 random_links=self.rounds is None, participation=case.participation, follow=best.validity in NETWORK_NOISE or case.view.broadcast, pairs=self.sent.pairs, same_model=case.same_model,
-            ),
-            linear_mu=None if linear is None else linear.mu,
-            linear_validity=None if linear is None else self.linear_validity(linear),
-            linear_gap=None if linear is None else linear.gap,
+            ) + self._of_local_steps(),
+            linear_mu=None if shown is None else shown.mu,
+            linear_validity=None if shown is None else self.linear_validity(shown),
+            linear_gap=None if shown is None else shown.gap,
         )  # fmt: skip
+
+    def _promise(self) -> ConvexSmooth | None:
+        """The promise in the user's words."""
+        return self.case.losses if self.case.local is None else self.case.local.losses
+
+    def _of_local_steps(self) -> tuple[str, ...]:
+        local = self.case.local
+        if local is None:
+            return ()
+        return (
+            f"the {local.times} local steps of a round use the same records; together they change by at most {local.growth:g} times "
+            f"what one gradient changes",
+        )
 
     def _tradeoff(self, best: Candidate, p: int) -> Tradeoff:
         case = self.case
@@ -252,14 +308,15 @@ class Prepared(NamedTuple):
 
 def _random(case: Case, placed: np.ndarray) -> SentValues:
     """Links drawn at random: bounds for every pattern of links."""
+    losses = case.promise if case.same_model else None
     bounds = random_link_bounds(
         case.topology, case.algorithm, case.noise, rounds=case.rounds, patterns=placed, pure=case.pure,
-        losses=case.promise if case.same_model else None,
+        losses=losses,
     )  # fmt: skip
     return values_of_bounds(
         bounds,
         pure=case.pure,
         same_model=case.same_model,
-        promised=case.promise is not None,
+        promised=losses is not None,
         final_model=case.view.final_model,
     )

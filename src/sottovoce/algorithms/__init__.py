@@ -2,13 +2,34 @@
 
 from collections.abc import Callable
 
-from sottovoce.algorithms.algorithm import Algorithm, Exchange
+from sottovoce.algorithms.algorithm import Algorithm, Exchange, LocalSteps
 from sottovoce.algorithms.atc import atc
 from sottovoce.algorithms.consensus import consensus
 from sottovoce.algorithms.cta import cta
 from sottovoce.algorithms.dgd import dgd
+from sottovoce.algorithms.fedavg import fedavg
+from sottovoce.algorithms.inexact_admm import inexact_admm
 from sottovoce.algorithms.three_matrix import three_matrix
 
-ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"consensus": consensus, "cta": cta, "atc": atc, "dgd": dgd}
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
+    "consensus": consensus,
+    "cta": cta,
+    "atc": atc,
+    "dgd": dgd,
+    "fedavg": fedavg,
+    "inexact_admm": inexact_admm,
+}
 
-__all__ = ["ALGORITHMS", "Algorithm", "Exchange", "atc", "consensus", "cta", "dgd", "three_matrix"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Exchange",
+    "LocalSteps",
+    "atc",
+    "consensus",
+    "cta",
+    "dgd",
+    "fedavg",
+    "inexact_admm",
+    "three_matrix",
+]

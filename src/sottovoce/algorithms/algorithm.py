@@ -41,6 +41,18 @@ def _always(round_: int) -> bool:
     return True
 
 
+class LocalSteps(NamedTuple):
+    """Several gradient steps inside one message.
+
+    A round is a round of `one_step` whose gradient at w is replaced by g(w_0) + ... + g(w_{L-1}), with w_0 = w and
+    w_{i+1} = w_i - step_size g(w_i): points that only the agent sees.
+    """
+
+    one_step: "Algorithm"
+    times: int  # L
+    step_size: StepSize
+
+
 class Algorithm(NamedTuple):
     """A bundle of pure functions: what one agent does, plus what a saved run says about it."""
 
@@ -53,6 +65,7 @@ class Algorithm(NamedTuple):
     )
     parameters: Mapping[str, Any] = {}
     linear_part: "Algorithm | None" = None  # the same without its projections on boxes; None: it has none
+    local_steps: LocalSteps | None = None  # None: one gradient in a message
 
     def noisy_rounds(self, rounds: int) -> np.ndarray:
         """Which of the rounds 1..rounds carry noise, [rounds] bool."""
@@ -77,9 +90,9 @@ def step_at(step_size: StepSize, round_: Any) -> Any:
     return step_size(round_) if callable(step_size) else step_size
 
 
-def check_step_size(step_size: StepSize) -> None:
+def check_step_size(step_size: StepSize, *, name: str = "step_size") -> None:
     """Refuse a step size that is not a positive finite number (functions of the round are taken as they are)."""
     if callable(step_size):
         return
     if isinstance(step_size, bool) or not isinstance(step_size, int | float | np.number) or not 0 < step_size < np.inf:
-        raise ConfigError(f"step_size = {step_size!r}; it must be a finite number above 0, or a function of the round.")
+        raise ConfigError(f"{name} = {step_size!r}; it must be a finite number above 0, or a function of the round.")

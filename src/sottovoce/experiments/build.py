@@ -52,6 +52,7 @@ def build(config: Config) -> Experiment:
     sizes = [len(part) for part in records[0]]
     problem = _problem(config, records)
     topology, noise = _topology(config.topology, settings.seed, sizes), _noise(config, problem)
+    _refuse_unequal_models(config.algorithm, topology)
     privacy = None if config.privacy is None else _privacy(config, config.privacy, problem)
     for observer in () if privacy is None else privacy.observers:
         view(observer, topology)  # refuses one that this topology does not have
@@ -168,9 +169,32 @@ def _problem(config: Config, records: Records) -> Problem:
 
 def _algorithm(section: sections.Algorithm) -> Algorithm:
     make: Callable[..., Algorithm] = ALGORITHMS[section.kind]
-    if isinstance(section, sections.DgdAlgorithm):
-        return make(step_size=section.step_size, gradient_rounds=section.gradient_rounds, box=section.box)
-    return make(step_size=section.step_size)
+    match section:
+        case sections.InexactAdmmAlgorithm():
+            return make(penalty=section.penalty, linearise_at=section.linearise_at)
+        case sections.FedavgAlgorithm():
+            return make(
+                step_size=section.step_size,
+                local_steps=section.local_steps,
+                server_step_size=section.server_step_size,
+                exchange=section.exchange,
+            )
+        case sections.DgdAlgorithm():
+            return make(step_size=section.step_size, gradient_rounds=section.gradient_rounds, box=section.box)
+        case _:
+            return make(step_size=section.step_size)
+
+
+def _refuse_unequal_models(section: sections.Algorithm, topology: Topology) -> None:
+    """Refuse, without a relay, what is only right when all agents receive the same average."""
+    gradients = isinstance(section, sections.FedavgAlgorithm) and section.exchange == "gradient"
+    if topology.relay or not (gradients or isinstance(section, sections.InexactAdmmAlgorithm)):
+        return
+    what = 'exchange = "gradient"' if gradients else f'kind = "{section.kind}"'
+    raise IncompatibleChoice(
+        f'[algorithm] {what} needs agents that all receive the same average; "{topology.name}" has no relay. Use topology.kind = '
+        f'"federation", or kind = "fedavg" with exchange = "model".'
+    )
 
 
 def _noise(config: Config, problem: Problem) -> Noise:

@@ -293,7 +293,29 @@ class DgdAlgorithm(Section):
     batch_size: Count | None = None
 
 
-Algorithm = Annotated[DiffusionAlgorithm | DgdAlgorithm, Field(discriminator="kind")]
+class FedavgAlgorithm(Section):
+    """Local gradient steps, then the average of all agents."""
+
+    kind: Literal["fedavg"]
+    step_size: Positive
+    local_steps: Count = 1
+    server_step_size: Positive = 1.0
+    exchange: Literal["model", "gradient"] = "model"
+    batch_size: Count | None = None
+
+
+class InexactAdmmAlgorithm(Section):
+    """One linearised step per agent and round, with dual variables."""
+
+    kind: Literal["inexact_admm"]
+    penalty: Positive
+    linearise_at: Literal["global", "own"] = "global"
+    batch_size: Count | None = None
+
+
+Algorithm = Annotated[
+    DiffusionAlgorithm | DgdAlgorithm | FedavgAlgorithm | InexactAdmmAlgorithm, Field(discriminator="kind")
+]
 
 
 class Config(Section):

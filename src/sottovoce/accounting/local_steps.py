@@ -1,0 +1,105 @@
+"""Several local gradient steps in one message, accounted as one step.
+
+The agent walks w_0 = w, w_{i+1} = w_i - h g(w_i) for i < L and sends something linear in w and G(w) = g(w_0) + ... + g(w_{L-1}); nobody else
+sees the points in between. So a round is one step along G, and G / S changes no more than one gradient does:
+
+    between any two models   ||G - G'|| <= L Delta, since each of the L gradients changes by at most Delta                       S = L
+    at the same model        under the promise of convex, smooth losses and h <= 2 / beta, steps are c-Lipschitz, so the differences of the
+                             points obey e_{i+1} <= c e_i + h Delta from e_0 = 0, and h ||G - G'|| = e_L     S = 1 + c + ... + c^(L-1)
+
+The round's map w -> w - h G(w) is c^L-Lipschitz. All that proofs use of a promise is how far one step can push two models apart, so the
+promise is restated for the step of length h S along G / S:  nu' = (1 - c^L) / (h S),  beta' = 1 / (h S), whose step is c^L-Lipschitz.
+With steps that change from round to round, the least nu' and the least beta' hold in all of them.
+
+Without a promise, gradients at points that drift apart within the round are gradients at different models, for which the sensitivity of a
+record says nothing: that is refused.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sottovoce.accounting.sent_messages import contraction
+from sottovoce.algorithms import Algorithm, Exchange, LocalSteps
+from sottovoce.algorithms.algorithm import step_at
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.problems import ConvexSmooth
+
+
+class OneStep(NamedTuple):
+    """The same rounds with one step each, whose gradient changes no more than one gradient of the original."""
+
+    algorithm: Algorithm
+    losses: ConvexSmooth | None  # the promise, restated for that step
+    growth: float  # S, the largest over the rounds
+    tight: bool  # some losses within the promise reach S
+
+
+def one_step(local: LocalSteps, rounds: int, *, losses: ConvexSmooth | None, same_model: bool) -> OneStep:
+    """Account for several local steps as one.
+
+    Args:
+        local: the steps.
+        rounds: T.
+        losses: the promise as far as it may be used, or None; needed for a sensitivity at the same model.
+        same_model: the sensitivity compares gradients at the same model only.
+
+    Raises:
+        UnsupportedClaim: steps that are negative, or too long for the promise.
+    """
+    assert losses is not None or not same_model  # the caller refuses
+    steps = np.array([float(step_at(local.step_size, t)) for t in range(1, rounds + 1)])
+    if not (np.isfinite(steps) & (steps >= 0)).all():
+        first = int(np.argmin(np.isfinite(steps) & (steps >= 0)))
+        raise UnsupportedClaim(
+            f"step_size is {steps[first]:g} in round {first + 1}; steps must be finite and not negative."
+        )
+    factors = np.array([contraction(float(h), losses) for h in steps])
+    growth = np.full(rounds, float(local.times))
+    if same_model:
+        growth = (factors[:, None] ** np.arange(local.times)).sum(axis=1)
+    # A quadratic loss of curvature nu attains c = 1 - step nu, and with it S; for c = step beta - 1 we know of none.
+    attained = losses is not None and bool(np.all(steps * (losses.nu + losses.beta) <= 2.0))
+    return OneStep(
+        algorithm=_multiplied(local.one_step, growth),
+        losses=None if losses is None else _restated(losses, steps * growth, factors**local.times),
+        growth=float(growth.max()),
+        tight=attained or not same_model,
+    )
+
+
+def _restated(losses: ConvexSmooth, lengths: np.ndarray, factors: np.ndarray) -> ConvexSmooth:
+    """A promise under which a step of these lengths is as Lipschitz as these factors, or less."""
+    moves = lengths > 0
+    if not moves.any():
+        return losses
+    nu = float(np.min((1.0 - factors[moves]) / lengths[moves]))
+    return ConvexSmooth(beta=float(1.0 / lengths.max()), nu=nu)
+
+
+def _multiplied(algorithm: Algorithm, growth: np.ndarray) -> Algorithm:
+    """The algorithm with its gradient multiplied by the round's factor."""
+
+    def scaled(function: Any) -> Any:
+        def with_factor(*given: Any) -> Any:
+            *values, gradient, round_ = given
+            return function(*values, lambda w: growth[round_ - 1] * gradient(w), round_)
+
+        return with_factor
+
+    exchanges = tuple(Exchange(scaled(e.message), scaled(e.update), e.weights) for e in algorithm.exchanges)
+    return algorithm._replace(exchanges=exchanges)
+
+
+def why_refused(times: int, *, promised: bool) -> str:
+    """What to do when the sensitivity says nothing about several local steps."""
+    promise = (
+        "The promise given does not help, because it is about the l2 norm: use the law Gaussian or L2Laplace. Otherwise "
+        if promised
+        else "Promise losses=sv.accounting.ConvexSmooth(beta) if every local loss is convex and beta-smooth. Without a promise "
+    )
+    return (
+        f"a message holds {times} local gradient steps, at points that drift apart between the two worlds, and the sensitivity given "
+        f"compares gradients at the same model only. {promise}two ways are sound: noise in every local step, which is {times} times the "
+        f"rounds with local_steps=1; or clipping that bounds how much any two updates of an agent differ, and unit='agent'."
+    )
