@@ -264,3 +264,23 @@ def test_the_worst_of_sampled_agents_is_the_one_with_the_largest_sensitivity():
     each = [sv.account(*arguments, sensitivity=size, **options).epsilon(1e-5) for size in (0.5, 1.0, 0.7)]
     assert worst.agent == 1
     assert worst.epsilon(1e-5) == pytest.approx(max(each))
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        sv.algorithms.fedavg(step_size=0.4, server_step_size=0.5),
+        sv.algorithms.fedavg(step_size=0.4, exchange="gradient"),
+        sv.algorithms.inexact_admm(penalty=2.0),
+    ],
+    ids=["server step", "gradient exchange", "admm"],
+)
+def test_a_released_model_is_free_where_it_follows_from_the_messages_and_only_there(algorithm):
+    def asked(chosen, observer):
+        options = {"rounds": 5, "sensitivity": 1.0}
+        return sv.account(topologies.federation(4), chosen, sv.noise.independent(UNIT), observer, **options).mu
+
+    both = observers.server() + observers.final_model()
+    assert asked(algorithm, both) == pytest.approx(asked(algorithm, observers.server()), rel=1e-9)
+    assert asked(algorithm, observers.final_model()) <= asked(algorithm, observers.server()) * (1 + 1e-9)
+    assert asked(sv.algorithms.cta(step_size=0.4), both) == np.inf  # its last gradient is added after the last exchange

@@ -35,7 +35,7 @@ def why_clear(
     if noise.law is None:
         return "No noise is added: messages are in clear."
     if view.final_model and leaves_gradient:
-        return "The last gradient is added after the last exchange, so the final model carries it without noise of its own."
+        return "The final model holds what was not sent with noise: a gradient added after the last exchange, or a state of before."
     if "receivers" in noise.promises:
         return _at_receivers(view, agent, clear_round, linear_clear)
     if view.final_model and "centroid" in noise.promises:

@@ -43,6 +43,14 @@ class Protection(NamedTuple):
     hidden: np.ndarray
 
 
+class Response(NamedTuple):
+    """What one agent's gradient changes do, given the same messages."""
+
+    messages: np.ndarray  # [T m, T] the differences of its messages, times their price to some power
+    points: np.ndarray  # [T, T] of the points at which its gradients are taken
+    final: np.ndarray  # [T] of its final model
+
+
 def protection(rounds: Rounds, known: np.ndarray, *, pure: bool, final_model: bool) -> Protection:
     """Price and feedback of every exchange; with the final model, the last own copies count as read."""
     held = [
@@ -146,11 +154,14 @@ def ends_with_combination(rounds: Rounds) -> bool:
     return bool(model[received] != 0) and not np.delete(model, received).any()
 
 
-def response(rounds: Rounds, protection: Protection, agent: int, *, power: float) -> tuple[np.ndarray, np.ndarray]:
+def response(rounds: Rounds, protection: Protection, agent: int, *, power: float) -> Response:
     """Differences of one agent's messages as linear functions of its gradient changes, for any linear algorithm.
 
-    Returns:
-        (W, points): W [T m, T] the differences times their price to this power, points [T, T] those of the gradient's points.
+    Args:
+        rounds: the run.
+        protection: from the function of that name.
+        agent: whose gradients change.
+        power: of the price that multiplies a difference.
     """
     T, m, _ = protection.price.shape
     blocks = rounds.distinct[0].form.blocks
@@ -168,4 +179,4 @@ def response(rounds: Rounds, protection: Protection, agent: int, *, power: float
         if form.gradient_at is not None:
             points[t] = form.gradient_at @ variables
         state = form.state @ variables
-    return np.array(rows), points
+    return Response(np.array(rows), points, rounds.at(T - 1).form.model @ state)

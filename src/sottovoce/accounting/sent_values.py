@@ -63,7 +63,8 @@ def sent_values(
     same_model: bool,
 ) -> SentValues:
     """Account for what every agent sends."""
-    found = protection(rounds, view.members, pure=pure, final_model=view.final_model)
+    combined = ends_with_combination(rounds)
+    found = protection(rounds, view.members, pure=pure, final_model=view.final_model and combined)
     pairs = any((exchange.noise.owners[:, 1] >= 0).any() for bound in rounds.distinct for exchange in bound.exchanges)
     diffusion = diffusion_steps(rounds) is not None
     if diffusion:
@@ -77,8 +78,8 @@ def sent_values(
         )
     else:
         plain, promised = _by_response(rounds, found, patterns, agents, pure=pure), None
-    if view.final_model and not ends_with_combination(rounds):
-        plain, promised = _in_clear(plain, len(rounds)), None
+    if view.final_model and not combined:
+        plain, promised = _with_final_model(plain, rounds, found, agents), None
     values = values_of_bounds(plain, pure=pure, same_model=same_model, other=promised)
     determined = ~plain.hidden & (plain.clear_round == 0)
     reads_all = diffusion and view.every_message and not rounds.projected
@@ -138,7 +139,7 @@ def _by_response(rounds: Rounds, found: Protection, patterns: np.ndarray, agents
     T, _, K = found.price.shape
     spent, public, clear = np.zeros((T, K)), np.zeros(K, dtype=bool), np.zeros(K, dtype=int)
     for p in agents:
-        rows, points = response(rounds, found, int(p), power=1.0 if pure else 0.5)
+        rows, points, _ = response(rounds, found, int(p), power=1.0 if pure else 0.5)
         public[p] = not points.any()
         if not np.isfinite(rows).all():
             spent[:, p], clear[p] = np.inf, int(np.argmax(~np.isfinite(rows).all(axis=1))) // found.price.shape[1] + 1
@@ -151,5 +152,12 @@ def _by_response(rounds: Rounds, found: Protection, patterns: np.ndarray, agents
     return Bounds(spent, public, np.asarray(found.hidden.any(axis=(0, 1))), clear)
 
 
-def _in_clear(plain: Bounds, rounds: int) -> Bounds:
-    return plain._replace(spent=np.full_like(plain.spent, np.inf), clear_round=np.full_like(plain.clear_round, rounds))
+def _with_final_model(plain: Bounds, rounds: Rounds, found: Protection, agents: np.ndarray) -> Bounds:
+    """A released model is free for agents whose final model follows from the messages; of the others it shows something in clear."""
+    follows = np.zeros(len(plain.public_point), dtype=bool)
+    for p in agents:
+        follows[p] = not response(rounds, found, int(p), power=0.0).final.any()
+    return plain._replace(
+        spent=np.where(follows[None, :], plain.spent, np.inf),
+        clear_round=np.where(follows, plain.clear_round, len(rounds)),
+    )
