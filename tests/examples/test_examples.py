@@ -26,8 +26,18 @@ def test_a_users_noise_runs_and_cancels_as_far_as_it_takes_back():
     assert errors[0] > 3 * errors[1] > 30 * errors[2]
 
 
+def test_a_users_loss_runs_privately_and_finds_the_circle():
+    found = [float(part) for part in run("own_loss.py").split(";")[0].replace(", radius", "").split()[1:]]
+    assert found == pytest.approx([2, -1, 3], abs=0.3)
+
+
 @pytest.mark.parametrize(
-    ("name", "function"), [("custom_algorithm.py", "momentum_atc"), ("custom_noise.py", "half_cancelling")]
+    ("name", "function"),
+    [
+        ("custom_algorithm.py", "momentum_atc"),
+        ("custom_noise.py", "half_cancelling"),
+        ("own_loss.py", "circle_loss"),
+    ],
 )
 def test_the_functions_take_less_than_twenty_lines_and_are_the_ones_in_the_documentation(name, function):
     source = (ROOT / "examples" / name).read_text()

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+from sottovoce.problems.classification import classification
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
+from sottovoce.problems.custom_loss import CustomLoss, custom_loss
 from sottovoce.problems.linear_regression import LinearRegression, linear_regression
 from sottovoce.problems.loaders import (
     LOADERS,
@@ -35,6 +37,7 @@ __all__ = [
     "Adjacency",
     "Constants",
     "ConvexSmooth",
+    "CustomLoss",
     "LinearRegression",
     "LogisticRegression",
     "MeanEstimation",
@@ -45,6 +48,8 @@ __all__ = [
     "Unit",
     "add_feature_noise",
     "add_intercept",
+    "classification",
+    "custom_loss",
     "label_counts",
     "linear_regression",
     "load",

@@ -49,6 +49,7 @@ class LinearRegression:
     kind: ClassVar[str] = "linear_regression"
     box: ClassVar[float | None] = None
     has_accuracy: ClassVar[bool] = False
+    label_sets: ClassVar[tuple[tuple[float, ...], ...]] = ()
     accuracy: ClassVar[None] = None
 
     @property
@@ -60,6 +61,11 @@ class LinearRegression:
     def dimension(self) -> int:
         """The number d of parameters."""
         return int(self.features.shape[2])
+
+    @property
+    def initial_model(self) -> Floats:
+        """Where every agent starts, [d]: zero."""
+        return np.zeros(self.dimension)
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:

@@ -54,6 +54,7 @@ class LogisticRegression:
     kind: ClassVar[str] = "logistic_regression"
     box: ClassVar[float | None] = None
     has_accuracy: ClassVar[bool] = True
+    label_sets: ClassVar[tuple[tuple[float, ...], ...]] = ((-1.0, 1.0), (0.0, 1.0))
     quadratic: ClassVar[None] = None
 
     @property
@@ -65,6 +66,11 @@ class LogisticRegression:
     def dimension(self) -> int:
         """The number d of parameters."""
         return int(self.features.shape[2])
+
+    @property
+    def initial_model(self) -> Floats:
+        """Where every agent starts, [d]: zero."""
+        return np.zeros(self.dimension)
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:

@@ -50,6 +50,7 @@ class MeanEstimation:
 
     kind: ClassVar[str] = "mean_estimation"
     has_accuracy: ClassVar[bool] = False
+    label_sets: ClassVar[tuple[tuple[float, ...], ...]] = ()
     accuracy: ClassVar[None] = None
 
     @property
@@ -66,6 +67,11 @@ class MeanEstimation:
     def box(self) -> float:
         """R: the mean lies in [-R, R]^d, so models may be projected there."""
         return self.radius
+
+    @property
+    def initial_model(self) -> Floats:
+        """Where every agent starts, [d]: zero."""
+        return np.zeros(self.dimension)
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:

@@ -52,6 +52,10 @@ class Problem(Protocol):
         """R when models belong in the box [-R, R]^d, for projection; None when anywhere."""
 
     @property
+    def initial_model(self) -> Floats:
+        """Where every agent starts, [d]: zero, unless the problem has reasons of its own. It may not depend on data."""
+
+    @property
     def arrays(self) -> dict[str, Floats]:
         """All that the agents need; every array has leading axis K."""
 
@@ -76,7 +80,11 @@ class Problem(Protocol):
 
     @property
     def accuracy(self) -> Callable[[Array, Array, Array], Array] | None:
-        """(model, features [N, d], labels [N]) -> fraction classified right; None for problems without labels."""
+        """(model, features [N, ...], labels [N]) -> fraction classified right; None for problems without labels."""
+
+    @property
+    def label_sets(self) -> tuple[tuple[float, ...], ...]:
+        """The sets of labels that the records of an accuracy may come from, each set on its own; empty is any number."""
 
     @property
     def optimum(self) -> Floats:

@@ -69,18 +69,23 @@ def check_test_records(problem: Any, test: tuple[Any, Any]) -> tuple[np.ndarray,
     if not problem.has_accuracy:
         raise ConfigError(f"test= was given, but '{problem.kind}' has no accuracy to measure on it. Leave it out.")
     features, labels = np.asarray(test[0], dtype=float), np.asarray(test[1], dtype=float)
-    if (
-        features.ndim != 2
-        or features.shape[1] != problem.dimension
-        or labels.shape != features.shape[:1]
-        or not len(labels)
-    ):
+    held = problem.arrays["features"], problem.arrays["targets"]
+    fits = features.ndim > 0 and features.shape[1:] == held[0].shape[2:] and labels.shape[1:] == held[1].shape[2:]
+    if not fits or labels.shape[:1] != features.shape[:1] or not len(labels):
+        needed = [f"[{', '.join(('N', *map(str, array.shape[2:])))}]" for array in held]
         raise ConfigError(
-            f"test= has features {features.shape} and labels {labels.shape}; needed are [N, {problem.dimension}] and [N] with N > 0."
+            f"test= has features {features.shape} and labels {labels.shape}; needed are {needed[0]} and {needed[1]} with N > 0."
         )
-    if not np.isfinite(features).all() or not (np.isin(labels, (-1, 1)).all() or np.isin(labels, (0, 1)).all()):
-        raise ConfigError("test= must have finite features and labels -1/1 or 0/1.")
-    return features, labels
+    known = not problem.label_sets or any(np.isin(labels, allowed).all() for allowed in problem.label_sets)
+    if not (np.isfinite(features).all() and np.isfinite(labels).all() and known):
+        kinds = " or ".join("/".join(f"{label:g}" for label in allowed) for allowed in problem.label_sets) or "finite"
+        raise ConfigError(f"test= must have finite features and labels {kinds}.")
+    if any(
+        own.dtype.kind == "i" and (new != np.floor(new)).any()
+        for own, new in zip(held, (features, labels), strict=True)
+    ):
+        raise ConfigError("test= has numbers that are not whole where the agents' records have whole ones.")
+    return features.astype(held[0].dtype), labels.astype(held[1].dtype)
 
 
 def check_resumed(held: dict[str, np.ndarray], leaves: list[Any], done: int, rounds: int) -> None:

@@ -23,6 +23,7 @@ from sottovoce.simulation.checks import (
     check_test_records,
     refuse_clear_hand_over,
 )
+from sottovoce.simulation.divergence import failing_agent
 from sottovoce.simulation.metrics import NEEDS_LABELS, choose_metrics
 from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison
 from sottovoce.theory.stability import likely_cause
@@ -227,7 +228,7 @@ def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int,
         found, values = runner.advance(states, done, middle)
         fine = runner.finite(found) and all(np.isfinite(value).all() for value in values)
         good, bad = (middle, bad) if fine else (good, middle)
-    broken, _ = runner.advance(states, done, bad)
+    broken, values = runner.advance(states, done, bad)
     plan, worst = runner.plan, (-1.0, 0, 0, 0, 0)
     for group, state in zip(runner.groups, broken, strict=True):
         for a, leaves in enumerate(state):
@@ -236,9 +237,25 @@ def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int,
                 size = np.nan_to_num(np.abs(np.asarray(leaf, dtype=float)), nan=np.inf, posinf=np.inf)
                 k, _, s, r = np.unravel_index(int(size.argmax()), size.shape)
                 worst = max(worst, (float(size.max()), a, int(k), int(s), int(group[r])))
-    _, a, agent, scheme, repeat = worst
-    algorithm = plan.algorithms[a]
+    largest, a, agent, scheme, repeat = worst
+    if np.isfinite(largest):  # every model is finite, a metric is not
+        a, scheme, repeat = next(
+            (i, *np.argwhere(~np.isfinite(v))[0][2:]) for i, v in enumerate(values) if not np.isfinite(v).all()
+        )
+    before, _ = runner.advance(states, done, bad - 1)
+    guilty = _failing_agent(runner, before, broken, (a, scheme, repeat))
+    agent, algorithm = agent if guilty is None else guilty, plan.algorithms[a]
     return Diverged(
         f"learning left the finite numbers in round {done + bad}, first at agent {agent} ('{algorithm.name}' with noise "
         f"'{plan.noises[scheme].name}', repeat {repeat}). {likely_cause(plan.problem, topology, algorithm, plan.batch_size, done + bad)}"
     )
+
+
+def _failing_agent(runner: _Runner, before: list[Any], after: list[Any], lane: tuple[int, int, int]) -> int | None:
+    """Whose gradient or risk failed in this lane (algorithm, scheme, repeat), from the states around the bad round."""
+    a, scheme, repeat = lane
+    g = next(i for i, group in enumerate(runner.groups) if repeat in group)
+    column = int(repeat - runner.groups[g][0])
+    arrays = runner.arrays[runner.devices[g]]
+    models = [models_of(runner.plan, states[g])[a][:, :, scheme, column] for states in (before, after)]
+    return failing_agent(runner.plan.problem, arrays["data"], arrays["perron"][a], before=models[0], after=models[1])

@@ -149,12 +149,12 @@ def _cast(value: Any, dtype: Any) -> Array:
 
 
 def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:
-    """The states before the first round: every model zero, one state per algorithm, leaves [K, d, S, R]."""
+    """The states before the first round: every model the problem's first one, one state per algorithm, leaves [K, d, S, R]."""
     K, d = plan.shape
     lanes = (len(plan.noises), repeats)
 
     def start(algorithm: Algorithm) -> Any:
-        leaf = algorithm.init(np.zeros(d, plan.dtype))
+        leaf = algorithm.init(np.array(plan.problem.initial_model, plan.dtype))
         return jax.tree.map(
             lambda x: np.broadcast_to(np.asarray(x, plan.dtype)[None, :, None, None], (K, d, *lanes)), leaf
         )

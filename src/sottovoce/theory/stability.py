@@ -128,10 +128,13 @@ def likely_cause(problem: Any, topology: Topology, algorithm: Algorithm, batch_s
             return "The step size is below the mean-square stability limit, so look for overflow in the data or in the noise scale."
     except (SottovoceError, ArpackError):
         pass  # no exact limit for this case: say what is known about the curvature instead
-    beta = (
-        problem.constants.record_smoothness
-        if batch_size is not None
-        else float(np.max(problem.constants.local_smoothness))
-    )
     given = f"the step size is {step:g}; " if isinstance(step, int | float) else ""
+    try:
+        constants = problem.constants
+    except UnsupportedClaim:
+        return (
+            f"Likely cause: {given}it is too large for this loss, or the loss or its gradient is not finite there (logarithm of 0, "
+            f"division by 0). Take a smaller step, clip the gradients, or mend the loss."
+        )
+    beta = constants.record_smoothness if batch_size is not None else float(np.max(constants.local_smoothness))
     return f"Likely cause: {given}steps above 2 / smoothness = {2 / beta:.4g} are not stable in general. Take a smaller step."
