@@ -78,7 +78,7 @@ def test_infinity_is_printed_with_its_reason_and_null_in_json(sottovoce, private
     stated = loaded(sottovoce("account", private, cta, "--json"))
     assert [name for name, epsilon in epsilons(stated).items() if epsilon is None] == [ROWS[1], ROWS[3], ROWS[4]]
     text = sottovoce("account", private, cta).stdout
-    assert "inf for final model: The final model holds what was not sent with noise" in flat(text)
+    assert "inf for final model: The last gradient is added after the last exchange" in flat(text)
 
 
 def test_without_the_final_model_a_note_says_not_to_release_it(sottovoce, private):

@@ -16,7 +16,7 @@ from sottovoce.accounting.local_steps import one_step, why_refused
 from sottovoce.accounting.participation import Participation, Poisson, describe_participation, patterns
 from sottovoce.accounting.random_links import random_link_bounds
 from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
-from sottovoce.accounting.sent_messages import contraction, diffusion_steps, ends_with_combination
+from sottovoce.accounting.sent_messages import contraction, diffusion_steps, final_models_hold
 from sottovoce.accounting.sent_values import SentValues, sent_values, values_of_bounds
 from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SubsampledTradeoff, Tradeoff
 from sottovoce.algorithms import Algorithm
@@ -244,7 +244,7 @@ class Prepared(NamedTuple):
         reason = (
             why_clear(
                 case.noise, case.view, agent=p, clear_round=(linear.clear_round if linear else 0) or int(self.sent.clear_round[p]),
-                leaves_gradient=self.rounds is not None and not ends_with_combination(self.rounds),
+                final_models="combination" if self.rounds is None else final_models_hold(self.rounds),
                 linear_clear=linear is not None and linear.clear_round > 0,
             )
             if validity == "infinite"

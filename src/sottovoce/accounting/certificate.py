@@ -16,7 +16,7 @@ from sottovoce.accounting.absorption import (
     Terminal,
     absorption_certificate,
 )
-from sottovoce.accounting.sent_messages import contraction, diffusion_steps, ends_with_combination
+from sottovoce.accounting.sent_messages import contraction, diffusion_steps, final_models_hold
 from sottovoce.linear import BoundRound, Rounds, Step
 from sottovoce.noise import received_map
 from sottovoce.observers import View
@@ -55,7 +55,7 @@ def absorption_of(rounds: Rounds, view: View, patterns: np.ndarray, losses: Conv
     steps, K = diffusion_steps(rounds), len(view.members)
     if steps is None or view.broadcast or K * len(rounds) > LARGEST or len(patterns) > MOST_PATTERNS:
         return None
-    if view.final_model and not ends_with_combination(rounds):
+    if view.final_model and final_models_hold(rounds) != "combination":
         return None
     if len(rounds.distinct[0].exchanges) != 1:
         return None

@@ -28,14 +28,14 @@ def why_finite(validity: str, *, agent: int, observer: str) -> str:
             return "Every step brings two runs closer together, so early differences fade before the model is released."
 
 
-def why_clear(
-    noise: Noise, view: View, *, agent: int, clear_round: int, leaves_gradient: bool, linear_clear: bool
-) -> str:
+def why_clear(noise: Noise, view: View, *, agent: int, clear_round: int, final_models: str, linear_clear: bool) -> str:
     """Why nothing is promised."""
     if noise.law is None:
         return "No noise is added: messages are in clear."
-    if view.final_model and leaves_gradient:
-        return "The final model holds what was not sent with noise: a gradient added after the last exchange, or a state of before."
+    if view.final_model and final_models == "gradient":
+        return "The last gradient is added after the last exchange, so the final model carries it without noise of its own."
+    if view.final_model and final_models == "state":
+        return "The final model holds a state of before the last exchange, which carries something that was not sent with noise."
     if "receivers" in noise.promises:
         return _at_receivers(view, agent, clear_round, linear_clear)
     if view.final_model and "centroid" in noise.promises:

@@ -14,7 +14,7 @@ for every observer of messages, and when the sensitivity may be that of one reco
 For any other linear algorithm the differences are linear in the gradient changes v_1..v_T; their matrix gives Q = W'W.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -146,12 +146,14 @@ def _beside(rho: np.ndarray, step: float, losses: ConvexSmooth | None) -> np.nda
     return np.asarray(np.maximum(np.abs(rho - step * losses.nu), np.abs(rho - step * losses.beta)))
 
 
-def ends_with_combination(rounds: Rounds) -> bool:
-    """Whether the final models are what was combined last, and nothing that was never sent (a gradient, an old state)."""
+def final_models_hold(rounds: Rounds) -> Literal["combination", "gradient", "state"]:
+    """What the final models are: what was combined last alone, or also a gradient or an older state, which may never have been sent."""
     form = rounds.at(len(rounds) - 1).form
     model = form.model @ form.state
+    if model[-1] != 0:
+        return "gradient"
     received = form.blocks + len(form.messages) - 1
-    return bool(model[received] != 0) and not np.delete(model, received).any()
+    return "combination" if model[received] != 0 and not np.delete(model, received).any() else "state"
 
 
 def response(rounds: Rounds, protection: Protection, agent: int, *, power: float) -> Response:

@@ -12,7 +12,7 @@ from sottovoce.accounting.sent_messages import (
     Bounds,
     Protection,
     diffusion_steps,
-    ends_with_combination,
+    final_models_hold,
     message_bounds,
     protection,
     response,
@@ -63,7 +63,7 @@ def sent_values(
     same_model: bool,
 ) -> SentValues:
     """Account for what every agent sends."""
-    combined = ends_with_combination(rounds)
+    combined = final_models_hold(rounds) == "combination"
     found = protection(rounds, view.members, pure=pure, final_model=view.final_model and combined)
     pairs = any((exchange.noise.owners[:, 1] >= 0).any() for bound in rounds.distinct for exchange in bound.exchanges)
     diffusion = diffusion_steps(rounds) is not None
