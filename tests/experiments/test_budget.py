@@ -93,12 +93,22 @@ LAWS = {"gaussian": {}, "laplace": {"law": "laplace"}}
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("law", LAWS)
 def test_what_is_spent_after_a_round_is_the_epsilon_of_a_run_that_ends_there(algorithm, law):
-    experiment = made(100.0, algorithm=ALGORITHMS[algorithm], noise=LAWS[law])
+    experiment = made(100.0, algorithm=ALGORITHMS[algorithm], noise=LAWS[law], privacy={"observers": ["eavesdropper"]})
     observer = experiment.privacy.budget.observer
     spent = privacy.spending(experiment)
     expected = [privacy.guarantee(experiment, observer, rounds=t).epsilon(DELTA) for t in range(1, ROUNDS + 1)]
     np.testing.assert_allclose(spent, expected, rtol=1e-9, atol=1e-12)
     assert spent[-1] > 0
+
+
+def test_a_budget_of_a_reader_of_messages_counts_a_model_that_somebody_is_given():
+    changes = {"noise": {"kind": "graph_homomorphic"}, "privacy": {"losses": "problem"}}
+    with pytest.raises(
+        BudgetExhausted, match=r"eavesdropper \+ final model have epsilon = inf .* do not release the model"
+    ):
+        privacy.within_budget(made(1000.0, **changes))
+    changes["privacy"]["observers"] = ["eavesdropper"]
+    assert privacy.within_budget(made(1000.0, **changes)).rounds == ROUNDS
 
 
 def test_unequal_agents_spend_what_the_worst_of_them_does():
@@ -199,8 +209,9 @@ def test_run_until_spent_is_the_beginning_of_the_whole_run(tmp_path):
 
 
 def test_run_for_which_nothing_is_proved_does_not_start(tmp_path):
+    unproven = configured(8.0, noise={"self_noise": False}, privacy={"observers": ["eavesdropper"]})
     with pytest.raises(UnsupportedClaim, match="eavesdropper"):
-        run_experiment(configured(8.0, noise={"self_noise": False}), tmp_path / "run", progress=False)
+        run_experiment(unproven, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 
 

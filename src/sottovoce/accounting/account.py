@@ -195,7 +195,13 @@ def _worst(case: Case) -> Guarantee:
     linear = prepared.worst_linear()
     if linear is None:
         return worst
-    return replace(worst, linear_mu=linear.mu, linear_validity=prepared.linear_validity(linear), linear_gap=linear.gap)
+    return replace(
+        worst,
+        linear_mu=linear.mu,
+        linear_validity=prepared.linear_validity(linear),
+        linear_gap=linear.gap,
+        linear_agent=linear.agent,
+    )
 
 
 def _size(guarantee: Guarantee) -> float:
@@ -213,6 +219,15 @@ def _case(
 ) -> Case:  # fmt: skip
     """Check the question once."""
     _check_observers([observer])
+    for name, value, kind in (
+        ("topology", topology, Topology),
+        ("algorithm", algorithm, Algorithm),
+        ("noise", noise, Noise),
+    ):
+        if not isinstance(value, kind):
+            raise ConfigError(
+                f"{name} = {value!r}; a {kind.__name__} is needed: the order is topology, algorithm, noise, observer."
+            )
     whole("rounds", rounds)
     chosen("unit", unit, get_args(Unit))
     chosen("adjacency", adjacency, get_args(Adjacency))

@@ -17,7 +17,7 @@ from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation
 from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SubsampledTradeoff
 from sottovoce.algorithms import Algorithm
-from sottovoce.errors import UnsupportedClaim
+from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
@@ -48,6 +48,8 @@ def calibrate(
         ConfigError: epsilon or delta outside their ranges.
     """
     checked("epsilon", epsilon, "(0, inf)"), checked("delta", delta, "[0, 1)")  # before the long account
+    if not isinstance(observer, Observer):
+        raise ConfigError(f"observer = {observer!r}; noise is calibrated for one observer. Give one of sv.observers.")
     found = account(
         topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
         participation=participation, losses=losses, agent=agent, same_model=same_model,

@@ -150,7 +150,7 @@ class Prepared(NamedTuple):
             return None
         if self.sent.is_linear_view[p]:
             value, clear = float(self.sent.plain[p] * self.case.sensitivity[p]), int(self.sent.clear_round[p])
-            return LinearValue(value, 0.0, clear, True, bool(self.sent.public_point[p]))
+            return LinearValue(value, 0.0, clear, True, bool(self.sent.public_point[p]), p)
         return None if self.linear is None else self.linear.value(position, float(self.case.sensitivity[p]))
 
     def worst_linear(self) -> LinearValue | None:
@@ -232,7 +232,13 @@ class Prepared(NamedTuple):
         found = self.candidates(position)
         if not found:
             raise UnsupportedClaim(
-                unsupported(case.unit, case.noise, case.algorithm.name, promised=case.losses is not None)
+                unsupported(
+                    case.unit,
+                    case.noise,
+                    case.algorithm.name,
+                    promised=case.losses is not None,
+                    random_links=self.rounds is None,
+                )
             )
         least = min(candidate.value for candidate in found)
         # Of equal values the exact one is stated, whatever the last digits say.
@@ -268,6 +274,7 @@ class Prepared(NamedTuple):
             linear_mu=None if shown is None else shown.mu,
             linear_validity=None if shown is None else self.linear_validity(shown),
             linear_gap=None if shown is None else shown.gap,
+            linear_agent=None if shown is None else shown.agent,
         )  # fmt: skip
 
     def _promise(self) -> ConvexSmooth | None:

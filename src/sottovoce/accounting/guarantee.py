@@ -42,6 +42,7 @@ class Guarantee:
         assumptions: what it rests on.
         linear_mu: the exact value of the linear view (Gaussian noise); None when it was not or cannot be computed.
         linear_validity: whether that value is a guarantee too ("adaptive") or holds for exogenous gradients only.
+        linear_agent: whose linear view that is; the agent with the largest, when no agent was named.
         linear_gap: relative distance between the value attained and `linear_mu`, which is the upper end.
     """
 
@@ -59,6 +60,7 @@ class Guarantee:
     linear_mu: float | None = None
     linear_validity: LinearValidity | None = None
     linear_gap: float | None = None
+    linear_agent: int | None = None
 
     @property
     def mu(self) -> float | None:
@@ -103,6 +105,7 @@ class Guarantee:
             "linear_infinite": self.linear_mu is not None and math.isinf(self.linear_mu),
             "linear_validity": self.linear_validity,
             "linear_gap": self.linear_gap,
+            "linear_agent": self.linear_agent,
         }
 
     def __str__(self) -> str:
@@ -131,15 +134,17 @@ class Guarantee:
         elif self.mu is not None:
             values.append(f"mu = {self.mu:.6g}")
         amount = ", ".join(values) or "amplified by sampling"
-        return f"Stated: {amount}; {_VALIDITY[self.validity]}."
+        validity = _VALIDITY[self.validity]
+        if self.validity == "exact" and self.pure_epsilon is not None:
+            validity = "exact at delta = 0: an attack with this success exists; an upper bound for any larger delta"
+        return f"Stated: {amount}; {validity}."
 
     def _linear(self) -> list[str]:
-        if self.linear_mu is None or self.linear_validity == "adaptive":
+        if self.linear_mu is None or math.isinf(self.linear_mu) or self.linear_validity == "adaptive":
             return []
-        value = "infinite" if math.isinf(self.linear_mu) else f"{self.linear_mu:.6g}"
-        return [
-            f"Linear view: mu = {value}, which is no guarantee when gradients depend on models the observer does not see."
-        ]
+        whose = "" if self.linear_agent == self.agent else f" (of agent {self.linear_agent})"
+        limit = "which is no guarantee when gradients depend on models the observer does not see"
+        return [f"Linear view{whose}: mu = {self.linear_mu:.6g}, {limit}."]
 
 
 def _finite(value: float | None) -> float | None:

@@ -15,7 +15,9 @@ from sottovoce.accounting.worst_direction import best_pattern
 from sottovoce.linear import NetworkRound, Rounds, SystemRound, network_round, observed_round
 from sottovoce.observers import View
 
-LARGEST_WORK = 5e12  # multiplications beyond which the view is not computed
+LARGEST_WORK = 2e11  # multiplications beyond which the view is not computed: about half a minute
+MAXIMISED = 8  # agents that are typically maximised before the worst is known
+LARGEST_RESULT = 1e8  # entries of all agents' Gram matrices
 
 
 class LinearValue(NamedTuple):
@@ -26,6 +28,7 @@ class LinearValue(NamedTuple):
     clear_round: int  # 0: never
     adaptive: bool
     public: bool
+    agent: int
 
 
 class LinearView(NamedTuple):
@@ -40,11 +43,13 @@ class LinearView(NamedTuple):
         found, clear = self.gram, int(self.gram.clear_round[position])
         adaptive, public = bool(found.adaptive[position]), bool(found.public[position])
         if clear:
-            return LinearValue(np.inf, 0.0, clear, adaptive, public)
+            return LinearValue(np.inf, 0.0, clear, adaptive, public, int(self.agents[position]))
         best = best_pattern(found.values[position], self.patterns)
         upper, lower = max(float(best.upper), 0.0), max(float(best.lower), 0.0)
         gap = 0.0 if upper == 0 else 1.0 - np.sqrt(lower / upper)
-        return LinearValue(float(sensitivity * np.sqrt(upper)), float(gap), 0, adaptive, public)
+        return LinearValue(
+            float(sensitivity * np.sqrt(upper)), float(gap), 0, adaptive, public, int(self.agents[position])
+        )
 
     def cheap_upper(self, sensitivity: np.ndarray) -> np.ndarray:
         """[P] a bound that needs no maximisation: the sum of absolute values."""
@@ -55,6 +60,10 @@ class LinearView(NamedTuple):
 def linear_view(rounds: Rounds, view: View, agents: np.ndarray, patterns: np.ndarray) -> LinearView | None:
     """The Gram matrices of these agents; None when the computation would be too long."""
     indices = [np.flatnonzero(pattern) for pattern in patterns]
+    # One maximisation costs some sixty cubes of the number of rounds, and finding the worst agent takes several.
+    maximising = 60 * len(rounds) ** 3 * min(len(agents), MAXIMISED)
+    if len(rounds) ** 2 * len(agents) > LARGEST_RESULT or maximising > LARGEST_WORK:
+        return None
     networks = [network_round(bound) for bound in rounds.distinct]
     if _splits(rounds, view):
         seen: dict[bytes, Gram] = {}  # agents with the same weights and links leak the same

@@ -52,12 +52,16 @@ def why_clear(noise: Noise, view: View, *, agent: int, clear_round: int, final_m
     return "Something can be read without noise."
 
 
-def unsupported(unit: str, noise: Noise, algorithm: str, *, promised: bool) -> str:
+def unsupported(unit: str, noise: Noise, algorithm: str, *, promised: bool, random_links: bool) -> str:
     """What to do when nothing is proved."""
     what = f"a guarantee for one record under '{algorithm}' with '{noise.name}' noise"
     if unit == "agent":
         what = f"a guarantee for an agent whose gradients are bounded at the same model only, under '{algorithm}' with '{noise.name}' noise,"
     why = "needs a promise: the two worlds take gradients at different points, so that other records' gradients change too"
+    if random_links:
+        why += "; links that come and go add to it, since a silent agent adds no noise, whatever the scheme"
+    if unit == "agent":
+        return f"{what} {why}. Promise losses=sv.accounting.ConvexSmooth(beta), or bound the difference of any two gradients (no ridge: ridge = 0)."
     if promised:
         return (
             f"{what} {why}, and the promise given does not help: it is about the l2 norm, or does not cover this algorithm. Use the law "

@@ -87,7 +87,7 @@ def sent_values(
     known_final = going_on | (not view.final_model)
     return values._replace(
         exact=(reads_all and not (pure and pairs)) & ~plain.hidden & ~values.promised & known_final,
-        is_linear_view=(reads_all and not pure and not view.final_model) & determined,
+        is_linear_view=(reads_all and not pure) & determined & (going_on & combined | (not view.final_model)),
         goes_on_from_message=going_on,
         spent=values.spent if diffusion else None,
         one_source_each=not pairs and bool(np.all(rounds.scales > 0)) and _at_unit_price(found, rounds),

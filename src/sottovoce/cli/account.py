@@ -14,7 +14,7 @@ from sottovoce.experiments import build, privacy, read
 
 
 def account(
-    file: Annotated[Path, typer.Argument(help="A TOML configuration with observers in [privacy].")],
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with observers in \\[privacy].")],
     overrides: OverridesArgument = None,
     per_agent: Annotated[bool, typer.Option("--per-agent", help="One row for every agent.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say in words what each row means and assumes.")] = False,

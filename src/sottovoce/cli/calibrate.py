@@ -18,12 +18,12 @@ from sottovoce.observers import view
 
 
 def calibrate(
-    file: Annotated[Path, typer.Argument(help="A TOML configuration with a section [privacy].")],
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with a section \\[privacy].")],
     epsilon: Annotated[float, typer.Option("--epsilon", help="What the observer may learn at most.")],
     overrides: OverridesArgument = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Instead of the delta in [privacy].")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="Instead of the delta in \\[privacy].")] = None,
     observer: Annotated[
-        str | None, typer.Option("--observer", help="For whom (default: the first in [privacy]).")
+        str | None, typer.Option("--observer", help="For whom (default: the first in \\[privacy]).")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -32,9 +32,19 @@ def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per
     worst = _worst(rows) if per_agent else set()
     for position, row in enumerate(rows):
         agent = f"{row['agent']} worst" if position in worst else f"{row['agent']}"
-        table.add_row(row["observer"], agent, _number(epsilon_of(row)), _mu(row), _linear(row), row["validity"])
+        table.add_row(row["observer"], agent, _number(epsilon_of(row)), _mu(row), _linear(row), _validity(row))
     infinite = dict.fromkeys(f"{row['observer']}: {row['reason']}" for row in rows if row["validity"] == "infinite")
     notes = [*(f"inf for {line}" for line in infinite), *stated["notes"]]
+    if any(
+        row["mu"] is not None
+        and row["pure_epsilon"] is None
+        and row["linear_mu"] is None
+        and not row["linear_infinite"]
+        for row in rows
+    ):
+        notes.append(
+            "Where linear mu is blank it would take too long, or this observer has none; mu and epsilon do not need it."
+        )
     return Group(table, *(Text(note) for note in notes))
 
 
@@ -58,6 +68,11 @@ def _mu(row: Mapping[str, Any]) -> str:
     if row["validity"] == "infinite":
         return "inf"
     return "" if row["mu"] is None else _number(row["mu"])
+
+
+def _validity(row: Mapping[str, Any]) -> str:
+    """A pure epsilon is reached at delta = 0 only; at the delta of the table it is an upper bound."""
+    return "exact at 0" if row["validity"] == "exact" and row["pure_epsilon"] is not None else str(row["validity"])
 
 
 def _linear(row: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """From names to things: the only place that looks up what a configuration names, and refuses what does not go together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.privacy_sections import asked, observer_named
 from sottovoce.experiments.sections import Config
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
-from sottovoce.observers import view
+from sottovoce.observers import Observer, final_model, view
 from sottovoce.problems import (
     LOADERS,
     PROBLEMS,
@@ -267,7 +267,11 @@ def _privacy(config: Config, section: sections.PrivacySection, problem: Problem)
         same_model=True if section.unit == "agent" and ridge > 0 else None,
         budget=None
         if budget is None
-        else Budget(epsilon=budget.epsilon, observer=observer_named(budget.observer), until_spent=budget.until_spent),
+        else Budget(
+            epsilon=budget.epsilon,
+            observer=_watched(budget.observer, section.observers or ()),
+            until_spent=budget.until_spent,
+        ),
         premises=_premises(config, section),
     )
 
@@ -306,3 +310,10 @@ def _premises(config: Config, section: sections.PrivacySection) -> tuple[str, ..
             "makes it so)"
         )
     return tuple(made)
+
+
+def _watched(name: str, listed: Sequence[str]) -> Observer:
+    """The budget's observer; whoever reads messages may also get a model that somebody listed is given."""
+    observer = observer_named(name)
+    released = any(observer_named(one).final_model for one in listed)
+    return observer + final_model() if released and observer.sees_messages and not observer.final_model else observer

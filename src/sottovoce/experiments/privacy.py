@@ -219,9 +219,14 @@ def within_budget(experiment: Experiment) -> Experiment:
     fitting = _fitting_rounds(experiment, budget)
     if budget.until_spent and fitting:
         return replace(experiment, rounds=fitting)
-    advice = "Use more noise or a larger budget." if not fitting else (
-        f"Use more noise, a larger budget, experiment.rounds={fitting}, or until_spent = true to stop there."
-    )  # fmt: skip
+    if whole.validity == "infinite":
+        advice = "No noise or budget changes that; use a scheme with a guarantee for this observer, or do not release the model."
+    elif not fitting:
+        advice = "Use more noise or a larger budget."
+    else:
+        advice = (
+            f"Use more noise, a larger budget, {fitting} rounds of the same noise, or until_spent = true to stop there."
+        )
     why = f" {whole.reason}" if whole.validity == "infinite" else ""
     raise BudgetExhausted(
         f"{experiment.rounds} rounds would let {budget.observer} have epsilon = {needed:.6g} at delta = {delta:g}; the budget is "
