@@ -109,9 +109,9 @@ def test_risk_is_the_uniform_average_of_unclipped_local_risks(problem, kind, mak
         np.testing.assert_allclose(problem.risk(model, problem.arrays), average, rtol=1e-12)
 
 
-def test_clipped_record_gradients_keep_the_bound_before_the_ridge(problem, record_gradients):
-    if problem.clip is None:
-        pytest.skip("nothing is clipped")
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_clipped_record_gradients_keep_the_bound_before_the_ridge(kind, norm, make, record_gradients):
+    problem = make(kind).with_clipping(0.5, norm)
     for model in models(problem, scale=20.0):
         for k in range(problem.num_agents):
             data_part = record_gradients(problem, model, k) - ridge_gradient(problem, model)
