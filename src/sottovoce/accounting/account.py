@@ -140,7 +140,8 @@ def sent_by_round(
     """What every agent outside the observer has given away by its messages after each round, at most; arguments as in `account`.
 
     Returns:
-        One trade-off per round, each a guarantee for a run of that many rounds of the same kind; None where only the whole run is known.
+        One trade-off per round, for the messages up to it; a model that the observer is given counts in the last round, when it is
+        released. None where only the whole run is known.
     """
     case = _case(
         topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,

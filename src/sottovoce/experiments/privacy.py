@@ -237,6 +237,8 @@ def within_budget(experiment: Experiment) -> Experiment:
 def spending(experiment: Experiment) -> np.ndarray:
     """[rounds] a proven epsilon of the budget's observer after every round, never decreasing; the last is that of the run.
 
+    A model that the observer is given is released after the last round, so it counts there.
+
     Raises:
         ConfigError: the experiment has no budget.
     """
