@@ -11,7 +11,7 @@ Modules that need JAX are imported when first used, so that topologies, problems
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sottovoce import accounting, algorithms, noise, observers, problems, theory, topologies
+from sottovoce import accounting, algorithms, clipping, noise, observers, problems, theory, topologies
 from sottovoce.accounting import Guarantee, account
 from sottovoce.accounting.calibration import calibrate
 from sottovoce.errors import (
@@ -55,6 +55,7 @@ __all__ = [
     "accounting",
     "algorithms",
     "calibrate",
+    "clipping",
     "compare",
     "expected_msd",
     "load",

@@ -280,5 +280,5 @@ def test_a_file_may_send_gradients_through_a_relay_only(tmp_path):
     built = build(read(tmp_path / "federated.toml", overrides))
     assert built.algorithm.describe()["exchange"] == "gradient"
     ring = [*overrides, "topology={kind='ring', agents=4}"]
-    with pytest.raises(sv.IncompatibleChoice, match='"ring" has no relay'):
+    with pytest.raises(sv.IncompatibleChoice, match="'ring' has no relay"):
         build(read(tmp_path / "federated.toml", ring))

@@ -277,5 +277,5 @@ def test_unknown_keys_and_wrong_values_in_a_file_are_refused(file, override, exp
 
 
 def test_a_file_without_a_relay_is_refused(file):
-    with pytest.raises(sv.IncompatibleChoice, match='"ring" has no relay'):
+    with pytest.raises(sv.IncompatibleChoice, match="'ring' has no relay"):
         build(read(file, ["topology={kind='ring', agents=4}", "privacy.observers=['eavesdropper']"]))

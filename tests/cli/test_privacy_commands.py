@@ -1,4 +1,4 @@
-"""account, calibrate, gradients, and run with a budget: what they print, and the code they leave with."""
+"""account, gradients, and run with a budget: what they print, and the code they leave with."""
 
 import json
 import math
@@ -139,70 +139,6 @@ def test_account_without_privacy_says_what_to_add(sottovoce, small):
     result = sottovoce("account", small)
     assert result.exit_code == 2
     assert "Add a section [privacy]" in result.stderr
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        "noise={kind='independent', law='gaussian', std=0.1}",
-        "noise={kind='independent', law='laplace', std=0.1}",
-        "noise={kind='independent', law='l2_laplace', scale=0.1}",
-        "noise={kind='independent', law='gaussian', epsilon=9.0}",
-        "noise={kind='gopa', law='gaussian', std=0.1, pairwise_std=0.3}",
-    ],
-)
-def test_what_calibrate_prints_gives_the_epsilon_asked_for(sottovoce, private, noise):
-    found = loaded(sottovoce("calibrate", private, noise, "--epsilon", "2", "--json"))
-    pasted = [override.strip("'") for override in found["overrides"]]
-    again = loaded(sottovoce("account", private, noise, *pasted, "--json"))
-    assert found["observer"] == "eavesdropper"
-    assert 2 * (1 - 1e-5) < epsilons(again)["eavesdropper"] <= 2
-    assert epsilons(found) == pytest.approx(epsilons(again), rel=1e-6)
-    text = sottovoce("calibrate", private, noise, "--epsilon", "2").stdout
-    assert " ".join(found["overrides"]) in text
-    assert "curious agent 0" in text
-
-
-def test_calibrate_for_another_observer_and_delta(sottovoce, private):
-    options = ("--epsilon", "2", "--delta", "1e-6", "--observer", "coalition:1,2+final_model", "--json")
-    found = loaded(sottovoce("calibrate", private, *options))
-    row = found["guarantees"][0]
-    assert row["observer"] == "coalition 1, 2 + final model"
-    assert row["epsilon"] == {"1e-06": pytest.approx(2.0, rel=1e-5)}
-    assert len(found["guarantees"]) == 1 + len(ROWS)
-
-
-def test_calibrate_needs_no_observers_in_the_file_and_leaves_it(sottovoce, small):
-    small.write_text(small.read_text() + PRIVACY.partition("delta")[0])
-    before = small.read_bytes()
-    refused = sottovoce("calibrate", small, "--epsilon", "2")
-    assert refused.exit_code == 2
-    assert "--observer" in refused.stderr
-    without_delta = sottovoce("calibrate", small, "--epsilon", "2", "--observer", "eavesdropper")
-    assert without_delta.exit_code == 2
-    assert "delta" in without_delta.stderr
-    options = ("--epsilon", "2", "--observer", "eavesdropper", "--delta", "1e-5", "--json")
-    assert epsilons(loaded(sottovoce("calibrate", small, *options)))["eavesdropper"] == pytest.approx(2, rel=1e-5)
-    assert small.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--epsilon", "-1"], "epsilon = -1"),
-        (["--epsilon", "nan"], "epsilon"),
-        (["--epsilon", "inf"], "epsilon"),
-        (["--epsilon", "2", "--delta", "1.5"], "[privacy] delta"),
-        (["--epsilon", "2", "--observer", "curious_agent:9"], "there is no agent 9"),
-        (["--epsilon", "2", "--observer", "nobody"], "unknown observer 'nobody'"),
-        (["noise={kind='none'}", "--epsilon", "2"], "no size to calibrate"),
-        (["algorithm={kind='cta', step_size=0.1}", "--epsilon", "2", "--observer", "final_model"], "no amount of"),
-    ],
-)
-def test_calibrate_refuses_what_cannot_be_met(sottovoce, private, arguments, expected):
-    result = sottovoce("calibrate", private, *arguments)
-    assert result.exit_code == 2
-    assert expected in result.stderr
 
 
 def test_gradients_shows_norms_and_warns(sottovoce, private):

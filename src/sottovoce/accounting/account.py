@@ -18,12 +18,19 @@ from numpy.typing import ArrayLike
 
 from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
 from sottovoce.accounting.candidates import Adjacency, Case, Prepared, Unit
+from sottovoce.accounting.clipped_updates import check_clipped_update
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SubsampledTradeoff, Tradeoff
-from sottovoce.algorithms import Algorithm
+from sottovoce.accounting.tradeoff import (
+    GaussianTradeoff,
+    PureTradeoff,
+    SampledTradeoff,
+    SubsampledTradeoff,
+    Tradeoff,
+)
+from sottovoce.algorithms import Algorithm, check_sampling
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import exchange_topologies, one_thread, refuse_noise_a_relay_cannot_carry
+from sottovoce.linear import check_gradients, check_relay, exchange_topologies, one_thread
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer, view
 from sottovoce.problems import ConvexSmooth
@@ -207,7 +214,7 @@ def _worst(case: Case) -> Guarantee:
 
 def _size(guarantee: Guarantee) -> float:
     """What guarantees of one law are compared by."""
-    if isinstance(guarantee.tradeoff, SubsampledTradeoff):  # the same rate for all: less noise or more rounds is worse
+    if isinstance(guarantee.tradeoff, SampledTradeoff):  # the same rate for all: less noise or more rounds is worse
         return math.sqrt(guarantee.tradeoff.rounds) / guarantee.tradeoff.noise_multiplier
     return (
         guarantee.tradeoff.mu if isinstance(guarantee.tradeoff, GaussianTradeoff) else guarantee.tradeoff.pure_epsilon
@@ -243,6 +250,7 @@ def _case(
             f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
         )
     sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
+    check_clipped_update(algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation)
     if isinstance(participation, Poisson) and adjacency == "replace":
         least = float(sensitivities.max()) / 2.0
         if participation.record_norm is None or participation.record_norm < least * (1 - 1e-9):
@@ -255,12 +263,26 @@ def _case(
             "Poisson sampling is accounted for Gaussian noise only. Use a Gaussian law, or another participation."
         )
     seen = view(observer, *exchange_topologies(algorithm, topology))
-    refuse_noise_a_relay_cannot_carry(algorithm, noise, topology)
+    check_relay(algorithm, noise, topology)
+    check_gradients(algorithm, noise, rounds)
+    check_sampling(algorithm.sampling, topology.num_agents)
     if noise.law is not None:
         checked("the scale of the noise", noise.law.scale, "(1e-100, 1e100)")
     same = unit == "record" if same_model is None else bool(same_model)
     return Case(
-        topology, algorithm, noise, observer, seen, rounds, sensitivities, unit, adjacency, participation, losses, same
+        topology,
+        algorithm,
+        noise,
+        observer,
+        seen,
+        rounds,
+        sensitivities,
+        unit,
+        adjacency,
+        participation,
+        losses,
+        same,
+        algorithm.sampling,
     )
 
 

@@ -9,7 +9,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sottovoce.accounting.absorption import contraction_mu
+from sottovoce.accounting.agent_sampling import sampled_tradeoff
+from sottovoce.accounting.broadcast import broadcast_values, seen_through_relay
 from sottovoce.accounting.certificate import Absorption, absorption_of
+from sottovoce.accounting.gradient_noise import gradient_values
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity, Validity
 from sottovoce.accounting.linear_mu import LinearValue, LinearView, linear_view
 from sottovoce.accounting.local_steps import one_step, why_refused
@@ -18,8 +21,9 @@ from sottovoce.accounting.random_links import random_link_bounds
 from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
 from sottovoce.accounting.sent_messages import contraction, diffusion_steps, final_models_hold
 from sottovoce.accounting.sent_values import SentValues, sent_values, values_of_bounds
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SubsampledTradeoff, Tradeoff
-from sottovoce.algorithms import Algorithm
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SampledTradeoff, SubsampledTradeoff, Tradeoff
+from sottovoce.algorithms import AgentSampling, Algorithm, FixedAgents
+from sottovoce.clipping import Clip
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds, bound_rounds, exchange_topologies
 from sottovoce.noise import Gaussian, Noise
@@ -56,10 +60,17 @@ class Case(NamedTuple):
     participation: Participation
     losses: ConvexSmooth | None
     same_model: bool  # the sensitivity compares gradients at the same model only
+    sampling: AgentSampling | None = None  # which agents take part in a round; None: all
     local: Local | None = None  # set by `with_one_step`
+    clip: Clip | None = None  # of whole updates; set by `with_one_step`
 
     def with_one_step(self) -> "Case":
-        """The same question about one local step per message; `local_steps` says why."""
+        """The same question about one gradient step per message; `local_steps` and `clipped_updates` say why."""
+        if self.noise.in_gradients:  # each gradient counts for itself
+            return self
+        if self.algorithm.clipped_update is not None:
+            one, clip = self.algorithm.clipped_update
+            return self._replace(algorithm=one, losses=None, same_model=False, clip=clip)
         local = self.algorithm.local_steps
         if local is None:
             return self
@@ -74,6 +85,13 @@ class Case(NamedTuple):
         found = one_step(local, self.rounds, losses=self.promise, same_model=same)
         said = Local(local.times, found.growth, self.losses, found.tight)
         return self._replace(algorithm=found.algorithm, losses=found.losses, local=said)
+
+    @property
+    def amplifies(self) -> bool:
+        """Whether the draw of agents hides who took part: a relay's noise on clipped updates, seen by who reads no single message."""
+        fits = self.adjacency == "replace" or self.unit == "record" or not isinstance(self.sampling, FixedAgents)
+        hidden = self.noise.needs_relay and not self.view.every_message and isinstance(self.noise.law, Gaussian)
+        return self.sampling is not None and self.clip is not None and hidden and fits
 
     @property
     def growth_is_promised(self) -> bool:
@@ -102,6 +120,7 @@ class Candidate(NamedTuple):
     value: float
     validity: Validity
     promised: bool  # rests on the promise about losses
+    amplified: SampledTradeoff | None = None  # by the secret draw of agents
 
 
 class Prepared(NamedTuple):
@@ -113,19 +132,28 @@ class Prepared(NamedTuple):
     sent: SentValues
     linear: LinearView | None
     absorption: Absorption | None
+    through_relay: bool = False  # accounted by what a relay sends out
 
     @staticmethod
     def of(case: Case, agents: np.ndarray) -> "Prepared":
         """Compute everything that needs no maximisation."""
         case = case.with_one_step()
         placed = patterns(case.participation, case.rounds)
+        if case.noise.in_gradients:
+            sent = gradient_values(case.algorithm, case.noise, placed, num_agents=len(case.sensitivity), pure=case.pure)
+            return Prepared(case, agents, None, sent, None, None)
         topologies = exchange_topologies(case.algorithm, case.topology)
         if not all(isinstance(used.schedule, Static | Listed) for used in topologies):
             return Prepared(case, agents, None, _random(case, placed), None, None)
         rounds = bound_rounds(case.topology, case.algorithm, case.noise, case.rounds)
-        sent = sent_values(
+        averages = _averages(case, rounds, placed)
+        sent = averages or sent_values(
             rounds, case.view, placed, agents, pure=case.pure, promise=case.promise, same_model=case.same_model
         )
+        if case.sampling is not None:  # the observer is given the draw, and other agents' noise is not always there
+            nobody = np.zeros(len(case.sensitivity), dtype=bool)
+            sent = sent._replace(exact=nobody, is_linear_view=nobody, one_source_each=False)
+            return Prepared(case, agents, rounds, sent, None, None, averages is not None)
         linear = None
         if not case.pure and not rounds.projected and not sent.is_linear_view[agents].all():
             linear = linear_view(rounds, case.view, agents, placed)
@@ -134,12 +162,12 @@ class Prepared(NamedTuple):
             # The earliest placement is the worst where every round is the same and only messages are read.
             same = len(rounds.distinct) == 1 and len(np.unique(rounds.scales)) == 1 and not case.view.final_model
             absorption = absorption_of(rounds, case.view, placed[:1] if same else placed, case.losses)
-        return Prepared(case, agents, rounds, sent, linear, absorption)
+        return Prepared(case, agents, rounds, sent, linear, absorption, averages is not None)
 
     def first_bounds(self) -> np.ndarray:
         """[P] an upper end of every agent's value that is known before maximising."""
         p = self.agents
-        if isinstance(self.case.participation, Poisson):
+        if isinstance(self.case.participation, Poisson) or self.case.amplifies:
             return np.full(len(p), np.inf)  # the order of amplified guarantees is not that of what is sent
         return np.where(self.sent.supported[p], self.sent.values[p] * self.case.sensitivity[p], np.inf)
 
@@ -192,6 +220,10 @@ class Prepared(NamedTuple):
         if isinstance(case.participation, Poisson):  # amplified message by message
             value = float(self.sent.plain[p]) * size
             return [Candidate(value, "sent-messages", False)] if self.sent.public_point[p] else []
+        if case.amplifies and math.isfinite(self.sent.values[p]):
+            amplified = self._amplified(p)
+            if amplified is not None:
+                return [Candidate(float(self.sent.values[p]) * size, "sent-messages", False, amplified)]
         if self.sent.supported[p]:
             validity: Validity = "exact" if self.sent.exact[p] and case.tight else "sent-messages"
             promised = bool(self.sent.promised[p]) or case.growth_is_promised
@@ -254,7 +286,9 @@ class Prepared(NamedTuple):
                 linear_clear=linear is not None and linear.clear_round > 0,
             )
             if validity == "infinite"
-            else why_finite(validity, agent=p, observer=f"the observer ({case.observer})")
+            else why_finite(
+                validity, agent=p, observer=f"the observer ({case.observer})", averages=self.through_relay, gradients=case.noise.in_gradients
+            )
         )  # fmt: skip
         return Guarantee(
             observer=case.observer.name,
@@ -269,8 +303,9 @@ class Prepared(NamedTuple):
             source=SOURCES[validity],
             assumptions=() if validity == "infinite" else assumptions(
                 case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=self._promise() if best.promised else None,
-                random_links=self.rounds is None, participation=case.participation, follow=best.validity in NETWORK_NOISE or case.view.broadcast, pairs=self.sent.pairs, same_model=case.same_model,
-            ) + self._of_local_steps(),
+                random_links=self.rounds is None, participation=case.participation, follow=best.validity in NETWORK_NOISE or ((case.view.broadcast or self.through_relay) and not case.noise.needs_relay), pairs=self.sent.pairs,
+                same_model=case.same_model, clip=case.clip,
+            ) + self._of_local_steps() + self._of_sampling(best),
             linear_mu=None if shown is None else shown.mu,
             linear_validity=None if shown is None else self.linear_validity(shown),
             linear_gap=None if shown is None else shown.gap,
@@ -286,12 +321,41 @@ class Prepared(NamedTuple):
         if local is None:
             return ()
         return (
-            f"the {local.times} local steps of a round use the same records; together they change by at most {local.growth:g} times "
-            f"what one gradient changes",
+            f"the gradients of a round's {local.times} local steps together change by at most {local.growth:g} times what one changes",
+        )
+
+    def _of_sampling(self, best: Candidate) -> tuple[str, ...]:
+        sampling = self.case.sampling
+        if sampling is None:
+            return ()
+        known = "the observer may know who" if best.amplified is None else "nobody but the relay knows who else"
+        return (f"agents take part by a draw that does not depend on data ({sampling}); {known} took part",)
+
+    def _amplified(self, p: int) -> SampledTradeoff | None:
+        """The averages of a secret sample of agents, of whom nobody adds more than C; None where rounds differ."""
+        case, rounds = self.case, self.rounds
+        assert rounds is not None
+        assert case.clip is not None
+        assert case.sampling is not None
+        if len(rounds.distinct) > 1 or len(np.unique(rounds.scales)) > 1:
+            return None
+        weights = rounds.distinct[0].exchanges[0].links.self_weights
+        # Of a fixed number of agents, another one stands where p is not drawn, and may weigh more than p.
+        weight = float(weights.max() if isinstance(case.sampling, FixedAgents) else weights[p])
+        return sampled_tradeoff(
+            case.sampling,
+            largest=weight * case.sampling.weight(len(weights)) * case.clip.bound,
+            scale=float(rounds.scales[0]),
+            rounds=len(rounds),
+            adjacency=case.adjacency if case.unit == "agent" else "replace",
+            num_agents=len(weights),
+            members=int(case.view.members.sum()),
         )
 
     def _tradeoff(self, best: Candidate, p: int) -> Tradeoff:
         case = self.case
+        if best.amplified is not None:
+            return best.amplified
         if not isinstance(case.participation, Poisson) or math.isinf(best.value):
             return PureTradeoff(best.value) if case.pure else GaussianTradeoff(best.value)
         per_round = self.sent.equal_rounds(p)
@@ -311,6 +375,18 @@ class Prepared(NamedTuple):
             rounds=visible,
             adjacency=case.adjacency,
         )
+
+
+def _averages(case: Case, rounds: Rounds, placed: np.ndarray) -> SentValues | None:
+    """The account of what a relay sends out, where the observer sees nothing else."""
+    if case.noise.law is None or not seen_through_relay(rounds, case.view, relay=case.topology.relay):
+        return None
+    if case.sampling is None:
+        return broadcast_values(rounds, case.view, placed, pure=case.pure)
+    if not case.noise.needs_relay:  # who does not take part adds no noise
+        return None
+    weight = case.sampling.weight(len(case.sensitivity))
+    return broadcast_values(rounds, case.view, placed, pure=case.pure, weight=weight)
 
 
 def _random(case: Case, placed: np.ndarray) -> SentValues:

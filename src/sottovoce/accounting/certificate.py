@@ -18,7 +18,7 @@ from sottovoce.accounting.absorption import (
 )
 from sottovoce.accounting.sent_messages import contraction, diffusion_steps, final_models_hold
 from sottovoce.linear import BoundRound, Rounds, Step
-from sottovoce.noise import received_map
+from sottovoce.noise import known_sources, received_map
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
 
@@ -105,7 +105,12 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     used = (position[noise.link_index] >= 0) & (noise.link_value != 0)
     place, source = position[noise.link_index[used]], noise.link_source[used]
     one_each = np.array_equal(np.sort(place), np.arange(len(active)))
-    if not one_each or not np.all(noise.link_value[used] == 1.0) or (noise.owners[:, 1] >= 0).any():
+    if (
+        not one_each
+        or not np.all(noise.link_value[used] == 1.0)
+        or (noise.owners[:, 1] >= 0).any()
+        or noise.of_relay.any()
+    ):
         return None
     link_source = np.zeros(len(active), dtype=int)
     link_source[place] = source
@@ -115,7 +120,7 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     if len(np.unique(agents)) != len(agents) or (own_value > 1.0 + 1e-12).any():
         return None
     own_source[agents], own_factor[agents] = noise.self_source[kept], np.minimum(own_value, 1.0)
-    known = view.members[noise.owners[:, 0]]
+    known = known_sources(noise.owners, view.members)
     read = np.zeros(S, dtype=bool)
     read[link_source[view.links[0][active] & ~view.members[links.senders[active]]]] = True
     return RoundLinks(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sottovoce.accounting.rounding import shown
 from sottovoce.accounting.tradeoff import PureTradeoff, Tradeoff
 
 Validity = Literal["exact", "sent-messages", "absorption", "amplified-by-iteration", "infinite"]
@@ -128,11 +129,11 @@ class Guarantee:
             return "No guarantee: epsilon is infinite."
         values = []
         if delta is not None:
-            values.append(f"epsilon = {self.epsilon(delta):.6g} at delta = {delta:g}")
+            values.append(f"epsilon = {shown(self.epsilon(delta), 6)} at delta = {delta:g}")
         if self.pure_epsilon is not None:
-            values.append(f"pure epsilon = {self.pure_epsilon:.6g} (delta = 0)")
+            values.append(f"pure epsilon = {shown(self.pure_epsilon, 6)} (delta = 0)")
         elif self.mu is not None:
-            values.append(f"mu = {self.mu:.6g}")
+            values.append(f"mu = {shown(self.mu, 6)}")
         amount = ", ".join(values) or "amplified by sampling"
         validity = _VALIDITY[self.validity]
         if self.validity == "exact" and self.pure_epsilon is not None:
@@ -144,7 +145,7 @@ class Guarantee:
             return []
         whose = "" if self.linear_agent == self.agent else f" (of agent {self.linear_agent})"
         limit = "which is no guarantee when gradients depend on models the observer does not see"
-        return [f"Linear view{whose}: mu = {self.linear_mu:.6g}, {limit}."]
+        return [f"Linear view{whose}: mu = {shown(self.linear_mu, 6)}, {limit}."]
 
 
 def _finite(value: float | None) -> float | None:

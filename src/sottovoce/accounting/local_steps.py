@@ -83,7 +83,7 @@ def _multiplied(algorithm: Algorithm, growth: np.ndarray) -> Algorithm:
     def scaled(function: Any) -> Any:
         def with_factor(*given: Any) -> Any:
             *values, gradient, round_ = given
-            return function(*values, lambda w: growth[round_ - 1] * gradient(w), round_)
+            return function(*values, lambda w, step=0: growth[round_ - 1] * gradient(w, step), round_)
 
         return with_factor
 
@@ -100,6 +100,7 @@ def why_refused(times: int, *, promised: bool) -> str:
     )
     return (
         f"a message holds {times} local gradient steps, at points that drift apart between the two worlds, and the sensitivity given "
-        f"compares gradients at the same model only. {promise}two ways are sound: noise in every local step, which is {times} times the "
-        f"rounds with local_steps=1; or clipping that bounds how much any two updates of an agent differ, and unit='agent'."
+        f"compares gradients at the same model only. {promise}two ways are sound: noise in every local step, "
+        f"sv.noise.gradient(law), whose {times} gradients of a round are composed exactly; or clipping of the whole update, "
+        f"fedavg(..., update_clip=sv.clipping.Clip(C, 'l2')), with the agent as the protected unit."
     )

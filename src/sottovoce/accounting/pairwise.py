@@ -20,7 +20,7 @@ from sottovoce.accounting.linear_mu import linear_view
 from sottovoce.accounting.worst_direction import worst_direction
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import Rounds, bound_rounds, exchange_topologies, one_thread, refuse_noise_a_relay_cannot_carry
+from sottovoce.linear import Rounds, bound_rounds, check_relay, exchange_topologies, one_thread
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import curious_agent, view
 from sottovoce.topologies import Topology
@@ -88,7 +88,12 @@ def _linear_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, round
             f"the linear view of {type(noise.law).__name__} noise is no Gaussian pair and has no mu. Use a Gaussian law, or sv.account "
             f"for the epsilon of this one."
         )
-    refuse_noise_a_relay_cannot_carry(algorithm, noise, topology)
+    if noise.in_gradients or algorithm.sampling is not None:
+        raise UnsupportedClaim(
+            f"the linear view covers noise in messages and agents who all take part; given '{noise.name}' noise and '{algorithm.name}'. Use "
+            f"sv.account."
+        )
+    check_relay(algorithm, noise, topology)
     run = bound_rounds(topology, algorithm, noise, rounds)
     if run.projected:
         raise UnsupportedClaim(

@@ -1,6 +1,7 @@
 """Why a guarantee holds, or why there is none, in words."""
 
 from sottovoce.accounting.participation import Participation, Poisson, describe_participation
+from sottovoce.clipping import Clip
 from sottovoce.noise import Noise
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
@@ -15,8 +16,11 @@ SOURCES = {
 }
 
 
-def why_finite(validity: str, *, agent: int, observer: str) -> str:
-    """The proof in a sentence."""
+def why_finite(validity: str, *, agent: int, observer: str, averages: bool = False, gradients: bool = False) -> str:
+    """The proof in a sentence; `averages`: of what a relay sends out, `gradients`: of noise in gradients."""
+    if validity == "sent-messages" and (averages or gradients):
+        what = f"the noisy gradients agent {agent} takes" if gradients else "the averages that the relay sends out"
+        return f"Whatever {observer} sees follows from {what} and from what does not depend on agent {agent}'s data."
     match validity:
         case "exact":
             return f"Given what {observer} has read, agent {agent}'s next contribution is hidden by fresh noise alone."
@@ -32,6 +36,8 @@ def why_clear(noise: Noise, view: View, *, agent: int, clear_round: int, final_m
     """Why nothing is promised."""
     if noise.law is None:
         return "No noise is added: messages are in clear."
+    if noise.needs_relay and view.every_message:
+        return "The relay adds the noise after it has received the messages, so whoever reads these reads them in clear: it must be trusted."
     if view.final_model and final_models == "gradient":
         return "The last gradient is added after the last exchange, so the final model carries it without noise of its own."
     if view.final_model and final_models == "state":
@@ -82,6 +88,7 @@ def assumptions(
     random_links: bool,
     pairs: bool,
     same_model: bool,
+    clip: Clip | None,
     participation: Participation,
     follow: bool,
 ) -> tuple[str, ...]:
@@ -90,7 +97,13 @@ def assumptions(
     where = "at the same model" if same_model else "between any two models"
     change = "one record" if unit == "record" else "its data"
     made = [f"a change of {change} moves one gradient by at most {sensitivity:g} in {norm}, {where}"]
-    made.append("noise is fresh in every round and secret to " + ("the pairs who share it" if pairs else "its owner"))
+    if clip is not None:
+        made = [
+            f"every update is clipped as a whole to {clip.bound:g} in {clip.norm}, so that a change of {change} moves it by at most {sensitivity:g}"
+        ]
+    owner = "the relay, which is trusted and reads every message" if noise.needs_relay else "its owner"
+    often = "gradient" if noise.in_gradients else "round"
+    made.append(f"noise is fresh in every {often} and secret to " + ("the pairs who share it" if pairs else owner))
     if isinstance(participation, Poisson):
         made.append("the other agents' data are the same in both worlds; the observer may know them")
         made.append(

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import BoundExchange, noise_rows
-from sottovoce.noise import own_copy_is_the_message
+from sottovoce.noise import known_sources, own_copy_is_the_message
 
 TOLERANCE = 1e-9
 DENSE_LIMIT = 4e6  # entries of C up to which a pseudo-inverse is formed
@@ -44,12 +44,10 @@ def sent_noise(exchange: BoundExchange, known: np.ndarray, *, pure: bool, own_co
         own_copy_seen: the agent's own copy is visible too (somebody gets the final model and everything else).
     """
     owners = exchange.noise.owners
-    paired = owners[:, 1] >= 0
-    removed = known[owners[:, 0]] | (paired & known[owners[:, 1]])
-    if pure:
-        removed = (
-            removed | paired
-        )  # a sum of Laplace variables has no simple price: the shared ones are given to the observer
+    # A relay's noise is added after the messages were sent: whoever reads them reads them without it.
+    removed = known_sources(owners, known) | exchange.noise.of_relay
+    if pure:  # a sum of Laplace variables has no simple price: the shared ones are given to the observer
+        removed = removed | (owners[:, 1] >= 0)
     single = _single(exchange, removed, pure=pure, own_copy_seen=own_copy_seen)
     if single is not None:
         return single

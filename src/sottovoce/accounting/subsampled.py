@@ -109,7 +109,7 @@ def _accountant(
     noise_multiplier: float, sampling_rate: float, rounds: int, adjacency: Adjacency, grid: float
 ) -> Any:  # dp_accounting.pld.PLDAccountant, which is imported only here
     grid = checked("grid", grid, "(0, 1]")
-    package = _dp_accounting()
+    package = dp_accounting_package()
     relations = package.NeighboringRelation
     relation = relations.REPLACE_ONE if adjacency == "replace" else relations.ADD_OR_REMOVE_ONE
     accountant = package.pld.PLDAccountant(relation, value_discretization_interval=grid)
@@ -117,13 +117,18 @@ def _accountant(
     return accountant.compose(event, int(rounds))
 
 
-def _dp_accounting() -> ModuleType:
+def dp_accounting_package() -> ModuleType:
+    """Return the optional package dp-accounting, imported when it is first asked for.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
     try:
         import dp_accounting  # 1.5 s and 100 MB: only when asked for
         from dp_accounting import pld  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            f"Poisson-sampled accounting needs the package dp-accounting, which cannot be imported ({error}). "
+            f"Accounting for sampled rounds needs the package dp-accounting, which cannot be imported ({error}). "
             f"Run: pip install sottovoce[accounting]"
         ) from error
     return dp_accounting  # type: ignore[no-any-return]

@@ -1,15 +1,16 @@
-"""The three shapes a proven guarantee can have: what (epsilon, delta) pairs hold.
+"""The shapes a proven guarantee can have: what (epsilon, delta) pairs hold.
 
 Gaussian     mu-GDP: at most as distinguishable as N(0, 1) and N(mu, 1)
 pure         epsilon-DP with delta = 0; for delta > 0 the exact trade-off of the worst pure mechanism, randomized response
 subsampled   T Gaussian mechanisms on Poisson-sampled records, by privacy-loss distributions; no finite mu is exact
+fixed size   T Gaussian mechanisms on samples of a fixed size, the same way; another mechanism with other numbers
 """
 
 import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sottovoce.accounting import gaussian, pure, subsampled
+from sottovoce.accounting import fixed_size, gaussian, pure, subsampled
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +89,38 @@ class SubsampledTradeoff:
         )  # fmt: skip
 
 
-Tradeoff = GaussianTradeoff | PureTradeoff | SubsampledTradeoff
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedSizeTradeoff:
+    """Gaussian mechanisms on samples of a fixed size, one unit replaced (needs the extra `accounting`)."""
+
+    noise_multiplier: float  # std over the largest change when one unit of the sample is replaced
+    sampling_rate: float
+    rounds: int
+
+    @property
+    def mu(self) -> None:
+        """None: the guarantee is no Gaussian one."""
+        return None
+
+    def scaled(self, factor: float) -> "FixedSizeTradeoff":
+        """What holds when the noise is multiplied by this factor."""
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+
+    def epsilon(self, delta: float) -> float:
+        """An upper bound on the smallest epsilon for this delta."""
+        return fixed_size.epsilon(
+            noise_multiplier=self.noise_multiplier, sampling_rate=self.sampling_rate, rounds=self.rounds, delta=delta
+        )
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound on the smallest delta for this epsilon."""
+        return fixed_size.delta(
+            noise_multiplier=self.noise_multiplier,
+            sampling_rate=self.sampling_rate,
+            rounds=self.rounds,
+            epsilon=epsilon,
+        )
+
+
+SampledTradeoff = SubsampledTradeoff | FixedSizeTradeoff
+Tradeoff = GaussianTradeoff | PureTradeoff | SubsampledTradeoff | FixedSizeTradeoff

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from sottovoce.algorithms.algorithm import Algorithm, Exchange, LocalSteps
+from sottovoce.algorithms.algorithm import Algorithm, ClippedUpdate, Exchange, LocalSteps
 from sottovoce.algorithms.atc import atc
 from sottovoce.algorithms.consensus import consensus
 from sottovoce.algorithms.cta import cta
 from sottovoce.algorithms.dgd import dgd
 from sottovoce.algorithms.fedavg import fedavg
 from sottovoce.algorithms.inexact_admm import inexact_admm
+from sottovoce.algorithms.sampling import AgentSampling, FixedAgents, PoissonAgents, check_sampling
 from sottovoce.algorithms.three_matrix import three_matrix
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
@@ -22,10 +23,15 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
 
 __all__ = [
     "ALGORITHMS",
+    "AgentSampling",
     "Algorithm",
+    "ClippedUpdate",
     "Exchange",
+    "FixedAgents",
     "LocalSteps",
+    "PoissonAgents",
     "atc",
+    "check_sampling",
     "consensus",
     "cta",
     "dgd",

@@ -6,8 +6,8 @@
         state = update(state, received, gradient, round)    received = sum_l a_lk psi_l, own copy included, noise and all
     model(state)                                            the agent's model
 
-`gradient(w)` is the agent's own gradient at w on this round's records: all its records, or one batch that every call in the round
-shares. The functions are pure and use only operators and the array namespace of what they are given, so the simulator maps them
+`gradient(w)` is the agent's own gradient at w: of all its records, or of the round's batch. An algorithm that takes several gradients in
+a round numbers them, `gradient(w, step)` with step = 0, 1, ..., and each has a batch and noise of its own. The functions are pure and use only operators and the array namespace of what they are given, so the simulator maps them
 over all agents and a single party runs them on NumPy. Rounds are numbered from 1.
 """
 
@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sottovoce.algorithms.sampling import AgentSampling
+from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError
 from sottovoce.topologies import Topology
 
 Array = Any
 State = Any  # a pytree of arrays, each of the model's shape
-Gradient = Callable[[Array], Array]
+Gradient = Callable[..., Array]  # (w) or (w, step)
 StepSize = float | Callable[[Any], Any]
 
 
@@ -31,6 +33,9 @@ class Exchange(NamedTuple):
     message: Callable[[State, Gradient, Any], Array]
     update: Callable[[State, Array, Gradient, Any], State]
     weights: Topology | None = None  # None: the weights of the run's topology
+    silent: Callable[[State, Any], Array] | None = (
+        None  # (state, round): what the relay takes of an agent that is not heard
+    )
 
 
 def _identity(value: Any) -> Any:
@@ -53,6 +58,16 @@ class LocalSteps(NamedTuple):
     step_size: StepSize
 
 
+class ClippedUpdate(NamedTuple):
+    """A message that is bounded as a whole.
+
+    A round is a round of `one_step` whose gradient is replaced by a vector of norm at most `clip.bound`, whatever the data and the model.
+    """
+
+    one_step: "Algorithm"
+    clip: Clip
+
+
 class Algorithm(NamedTuple):
     """A bundle of pure functions: what one agent does, plus what a saved run says about it."""
 
@@ -66,6 +81,14 @@ class Algorithm(NamedTuple):
     parameters: Mapping[str, Any] = {}
     linear_part: "Algorithm | None" = None  # the same without its projections on boxes; None: it has none
     local_steps: LocalSteps | None = None  # None: one gradient in a message
+    clipped_update: ClippedUpdate | None = None  # None: messages are not bounded as a whole
+    sampling: AgentSampling | None = None  # None: everybody takes part in every round
+    needs_relay: str | None = None  # what needs agents that all receive the same average, in words; None: nothing
+
+    @property
+    def gradients_per_round(self) -> int:
+        """How many gradients an agent takes in a round."""
+        return 1 if self.local_steps is None else self.local_steps.times
 
     def noisy_rounds(self, rounds: int) -> np.ndarray:
         """Which of the rounds 1..rounds carry noise, [rounds] bool."""

@@ -9,7 +9,14 @@ the update w^{t+1} of the APPFL notes, Example 1, when agents weigh as much as t
 
 On a federation all agents have the same model, so both forms visit the same models; noise of the gradient form is multiplied by s mu before it
 enters a model. The gradient form never mixes models: it needs agents that all receive the same average.
-All local steps of a round use the same records: the agent's own, or one batch.
+With batches every local step draws its own.
+
+Clipped updates. What an agent adds to the common model is its update: w_{k,L} - w_k, or the sum of the gradients in the gradient form. With
+`update_clip` it is scaled into a ball of norm C, so that any two updates of an agent differ by at most 2C, whatever its data, the number of
+steps and the loss: the agent is the protected unit.
+
+Partial participation. In the sum over agents, l counts c_l a_lk with c_l = 1/q (or K/m) if it was drawn and 0 if not (`sampling`); what
+an agent that was not drawn would have sent is replaced by what the relay already has, w or 0. Noise of the agents' own comes with their messages.
 """
 
 from typing import Any, Literal, get_args
@@ -17,6 +24,7 @@ from typing import Any, Literal, get_args
 from sottovoce.algorithms.algorithm import (
     Algorithm,
     Array,
+    ClippedUpdate,
     Exchange,
     Gradient,
     LocalSteps,
@@ -24,13 +32,22 @@ from sottovoce.algorithms.algorithm import (
     check_step_size,
     step_at,
 )
+from sottovoce.algorithms.sampling import sampling_of
+from sottovoce.clipping import Clip, clip_vector
 from sottovoce.errors import ConfigError
 
 Content = Literal["model", "gradient"]
 
 
 def fedavg(
-    *, step_size: StepSize, local_steps: int = 1, server_step_size: float = 1.0, exchange: Content = "model"
+    *,
+    step_size: StepSize,
+    local_steps: int = 1,
+    server_step_size: float = 1.0,
+    exchange: Content = "model",
+    participation: float = 1.0,
+    agents_per_round: int | None = None,
+    update_clip: Clip | None = None,
 ) -> Algorithm:
     """Federated averaging: local gradient steps, then the average of all agents.
 
@@ -39,47 +56,65 @@ def fedavg(
         local_steps: L, gradient steps in one message.
         server_step_size: s, how far the common model moves towards the average; 1 replaces it.
         exchange: "model" sends the stepped model, "gradient" the sum of the gradients.
+        participation: q, the probability with which an agent takes part in a round, by a coin of its own.
+        agents_per_round: m, for a fixed number of agents in every round instead.
+        update_clip: bound on the whole update, `sv.clipping.Clip(C, "l2")`; None leaves it as it is.
     """
-    _check(step_size, local_steps, server_step_size, exchange)
-    s = server_step_size
+    _check(step_size, local_steps, server_step_size, exchange, update_clip)
+    sampling = sampling_of(participation, agents_per_round)
+    sends_model = exchange == "model"
+    parameters = {
+        "step_size": step_size, "local_steps": local_steps, "server_step_size": server_step_size, "exchange": exchange,
+        "participation": None if sampling is None else str(sampling),
+        "update_clip": None if update_clip is None else f"{update_clip.bound:g} in {update_clip.norm}",
+    }  # fmt: skip
+    one = None
+    if update_clip is not None or local_steps > 1:
+        # The update itself takes the place of a gradient step when it is clipped as a whole.
+        size = step_size if update_clip is None or not sends_model else 1.0
+        one = fedavg(step_size=size, server_step_size=server_step_size, exchange=exchange)
+    make = _exchange_models if sends_model else _exchange_gradients
+    return Algorithm(
+        "fedavg",
+        (make(step_size, local_steps, server_step_size, update_clip),),
+        parameters={name: value for name, value in parameters.items() if value is not None},
+        local_steps=LocalSteps(one, local_steps, step_size) if one is not None and local_steps > 1 else None,
+        clipped_update=ClippedUpdate(one, update_clip) if one is not None and update_clip is not None else None,
+        sampling=sampling,
+        needs_relay="a sample of agents" if sampling else None if sends_model else "fedavg with exchange='gradient'",
+    )
 
-    def send_model(w: Array, gradient: Gradient, round_: Any) -> Array:
-        for _ in range(local_steps):
-            w = w - step_at(step_size, round_) * gradient(w)
-        return w
+
+def _exchange_models(step_size: StepSize, local_steps: int, s: float, clip: Clip | None) -> Exchange:
+    def send(w: Array, gradient: Gradient, round_: Any) -> Array:
+        stepped = w
+        for step in range(local_steps):
+            stepped = stepped - step_at(step_size, round_) * gradient(stepped, step)
+        return stepped if clip is None else w + clip_vector(stepped - w, clip)
 
     def move_towards(w: Array, received: Array, gradient: Gradient, round_: Any) -> Array:
         return received if s == 1 else w + s * (received - w)
 
-    def send_gradients(w: Array, gradient: Gradient, round_: Any) -> Array:
-        total = gradient(w)
-        for _ in range(local_steps - 1):
+    return Exchange(send, move_towards, silent=lambda w, round_: w)
+
+
+def _exchange_gradients(step_size: StepSize, local_steps: int, s: float, clip: Clip | None) -> Exchange:
+    def send(w: Array, gradient: Gradient, round_: Any) -> Array:
+        total = gradient(w, 0)
+        for step in range(1, local_steps):
             # The gradients so far are also how far the agent has walked.
-            total = total + gradient(w - step_at(step_size, round_) * total)
-        return total
+            total = total + gradient(w - step_at(step_size, round_) * total, step)
+        return total if clip is None else clip_vector(total, clip)
 
     def step_along(w: Array, received: Array, gradient: Gradient, round_: Any) -> Array:
         return w - s * step_at(step_size, round_) * received
 
-    passage = Exchange(send_model, move_towards) if exchange == "model" else Exchange(send_gradients, step_along)
-    several = None
-    if local_steps > 1:
-        one = fedavg(step_size=step_size, server_step_size=s, exchange=exchange)
-        several = LocalSteps(one_step=one, times=local_steps, step_size=step_size)
-    return Algorithm(
-        "fedavg",
-        (passage,),
-        parameters={
-            "step_size": step_size,
-            "local_steps": local_steps,
-            "server_step_size": s,
-            "exchange": exchange,
-        },
-        local_steps=several,
-    )
+    return Exchange(send, step_along, silent=lambda w, round_: 0.0 * w)
 
 
-def _check(step_size: StepSize, local_steps: object, server_step_size: object, exchange: object) -> None:
+def _check(
+    step_size: StepSize, local_steps: object, server_step_size: object, exchange: object, update_clip: object
+) -> None:
     check_step_size(step_size)
     if isinstance(local_steps, bool) or not isinstance(local_steps, int) or local_steps < 1:
         raise ConfigError(f"local_steps = {local_steps!r}; a message needs a whole number of steps, at least one.")
@@ -88,3 +123,5 @@ def _check(step_size: StepSize, local_steps: object, server_step_size: object, e
     check_step_size(server_step_size, name="server_step_size")  # type: ignore[arg-type]
     if exchange not in get_args(Content):
         raise ConfigError(f'exchange = {exchange!r}; agents send their "model" or their "gradient".')
+    if update_clip is not None and not isinstance(update_clip, Clip):
+        raise ConfigError(f'update_clip = {update_clip!r}; give sv.clipping.Clip(bound, "l2"), or None.')

@@ -65,6 +65,7 @@ def inexact_admm(*, penalty: StepSize, linearise_at: Point = "global") -> Algori
         init=_start_global if linearise_at == "global" else _start_own,
         model=lambda state: state.model,
         parameters={"penalty": penalty, "linearise_at": linearise_at},
+        needs_relay="inexact ADMM",
     )
 
 

@@ -9,6 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sottovoce.accounting.rounding import shown
+
 
 def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per_agent: bool = False) -> RenderableType:
     """The statement of `sottovoce.experiments.privacy.statement` for people.
@@ -83,4 +85,4 @@ def _linear(row: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    return "inf" if math.isinf(value) else f"{value:.4g}"
+    return "inf" if math.isinf(value) else shown(value, 4)

@@ -1,16 +1,22 @@
 """`sottovoce reproduce`: run a document's experiment and judge its claims."""
 
+import contextlib
 import json
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sottovoce.reports.reproduction import CellTable
 
 
 def reproduce(
@@ -55,18 +61,17 @@ def _one(
 ) -> tuple[dict[str, Any], RenderableType]:
     from sottovoce.experiments import reproduction as experiments
     from sottovoce.experiments.record import make_folder
-    from sottovoce.reports.reproduction import outcome_figures
+    from sottovoce.reports.reproduction import cell_tables, markdown, outcome_figures
 
     started = time.perf_counter()
     chosen = experiments.read_reproduction(name, overrides)
     make_folder(folder)
-    tell = Console(stderr=True)
-    outcome = experiments.reproduce(
-        chosen, progress=lambda text: None if as_json else tell.print(f"{chosen.name}: {text}")
-    )
+    with _telling(chosen.name, shown=not as_json) as tell:
+        outcome = experiments.reproduce(chosen, progress=tell)
     figures = outcome_figures(outcome, folder)
     result = experiments.expected_of(outcome, 0.0)
     (folder / "result.json").write_text(json.dumps(result, indent=2), encoding="utf-8")
+    (folder / "table.md").write_text(markdown(outcome), encoding="utf-8")
     if accept is not None:
         stored = json.dumps(experiments.expected_of(outcome, accept), indent=1)
         (chosen.folder / "expected.json").write_text(stored + "\n", encoding="utf-8")
@@ -97,7 +102,29 @@ def _one(
         agreement = (
             "agrees with expected.json" if not departures else "DEPARTS from expected.json:\n" + "\n".join(departures)
         )
-    return value, Group(table, f"{agreement}; figures and result.json in {folder}; {value['seconds']:.0f} s")
+    cells = [_printed(each) for each in cell_tables(outcome)]
+    found = f"{agreement}; figures, table.md and result.json in {folder}; {value['seconds']:.0f} s"
+    return value, Group(*cells, table, found)
+
+
+@contextlib.contextmanager
+def _telling(name: str, *, shown: bool) -> Iterator[Callable[[str], None]]:
+    """Say what is being done: in one line that changes on a terminal, else line by line."""
+    console = Console(stderr=True)
+    if not shown:
+        yield lambda text: None
+    elif console.is_terminal:
+        with console.status(f"{name}: start") as status:
+            yield lambda text: status.update(escape(f"{name}: {text}"))
+    else:
+        yield lambda text: console.print(escape(f"{name}: {text}"))
+
+
+def _printed(cells: "CellTable") -> Table:
+    table = Table(*map(escape, cells.header), title=escape(cells.title))
+    for row in cells.rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 def _numbers(numbers: dict[str, float]) -> str:

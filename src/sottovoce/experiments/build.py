@@ -7,37 +7,21 @@ import numpy as np
 
 from sottovoce.accounting.documents import showkatbakhsh_schedule
 from sottovoce.accounting.participation import Participation, cyclic
-from sottovoce.algorithms import ALGORITHMS, Algorithm
+from sottovoce.algorithms import ALGORITHMS, Algorithm, check_sampling
+from sottovoce.clipping import Clip
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments import noise_sections, privacy_sections, sections
+from sottovoce.experiments.data import Records, records_of_agents
 from sottovoce.experiments.experiment import Budget, Privacy, Test
 from sottovoce.experiments.experiment import Experiment as Experiment
 from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.privacy_sections import asked, observer_named
 from sottovoce.experiments.sections import Config
+from sottovoce.linear import check_gradients, check_relay
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.observers import Observer, final_model, view
-from sottovoce.problems import (
-    LOADERS,
-    PROBLEMS,
-    ConvexSmooth,
-    Problem,
-    add_feature_noise,
-    add_intercept,
-    load,
-    load_points,
-    partition,
-    public_bounds,
-    scale_features,
-    split,
-    synthetic_clicks,
-    synthetic_regression,
-    truncated_gaussian,
-    unit_norm,
-)
+from sottovoce.problems import PROBLEMS, ConvexSmooth, Problem, classification
 from sottovoce.topologies import TOPOLOGIES, Topology
-
-Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
 
 
 def build(config: Config) -> Experiment:
@@ -48,20 +32,23 @@ def build(config: Config) -> Experiment:
         IncompatibleChoice: if the parts are valid but not together.
     """
     settings = config.experiment
-    records, test = _records(config)
+    records, test = records_of_agents(config.problem, _num_agents(config.topology), settings.seed)
     sizes = [len(part) for part in records[0]]
-    problem = _problem(config, records)
+    problem = _problem(config, records, test)
     topology, noise = _topology(config.topology, settings.seed, sizes), _noise(config, problem)
-    _refuse_unequal_models(config.algorithm, topology)
     privacy = None if config.privacy is None else _privacy(config, config.privacy, problem)
     for observer in () if privacy is None else privacy.observers:
         view(observer, topology)  # refuses one that this topology does not have
+    algorithm = _algorithm(config)
+    check_sampling(algorithm.sampling, topology.num_agents)
+    check_relay(algorithm, noise, topology)
+    check_gradients(algorithm, noise, settings.rounds)
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
         bind(noise, topology.active_links())
     experiment = Experiment(
         problem=problem,
         topology=topology,
-        algorithm=_algorithm(config.algorithm),
+        algorithm=algorithm,
         noise=noise,
         rounds=settings.rounds,
         repeats=settings.repeats,
@@ -106,95 +93,62 @@ def _topology(section: sections.Topology, experiment_seed: int, sizes: list[int]
     return topology.with_random_pair() if section.random_pair else topology
 
 
-def _records(config: Config) -> tuple[Records, Test]:
-    """The records that agents learn from, and those that they do not."""
-    section, seed, num_agents = config.problem, config.experiment.seed, _num_agents(config.topology)
-    features, targets = _made(section, num_agents, seed) or _dealt_out(section, num_agents, seed)
-    if not isinstance(section, sections.MeanProblem) and section.feature_noise is not None:
-        features = add_feature_noise(features, std=section.feature_noise, seed=seed)
-    if section.unit_norm:
-        features = [unit_norm(part) for part in features]
-    if not isinstance(section, sections.MeanProblem) and section.intercept:
-        features = [add_intercept(part, keep_norm=section.unit_norm) for part in features]
-    fraction = section.test_fraction if isinstance(section, sections.LogisticProblem) else 0.0
-    if fraction == 0:
-        return (features, targets), None
-    return split(features, targets, test_fraction=fraction, seed=seed)
-
-
-def _made(section: sections.Problem, num_agents: int, seed: int) -> Records | None:
-    """Synthetic records made for each agent; None when the data are one set to be dealt out."""
-    if isinstance(section, sections.LogisticProblem) or section.samples is None or section.dimension is None:
-        return None
-    samples, dimension = section.samples, section.dimension
-    if section.data == "truncated_gaussian" and isinstance(section, sections.MeanProblem):
-        points = truncated_gaussian(
-            num_agents=num_agents, samples=samples, dimension=dimension, radius=section.radius, seed=seed
-        )
-        return list(points), [np.zeros(samples)] * num_agents
-    made = synthetic_regression(num_agents=num_agents, samples=samples, dimension=dimension, seed=seed)
-    return list(made.features), list(made.targets)
-
-
-def _dealt_out(section: sections.Problem, num_agents: int, seed: int) -> Records:
-    features, targets = _whole(section, seed)
-    if section.bounds is not None:
-        features = scale_features(features, section.bounds)
-    elif section.data in LOADERS:  # scaling by the data themselves would leak them: these bounds are known beforehand
-        features = scale_features(features, public_bounds(section.data))
-    options = {"kind": "iid"} if section.partition is None else section.partition.model_dump()
-    return partition(features, targets, num_agents=num_agents, seed=seed, **options)
-
-
-def _whole(section: sections.Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """One data set, not yet split: features [N, d] and targets [N]."""
-    if isinstance(section, sections.LogisticProblem) and section.records is not None:
-        return synthetic_clicks(num_records=section.records, seed=seed)
-    if isinstance(section, sections.MeanProblem):
-        points, labels = load_points(section.data, target=section.target)
-        return points, np.zeros(len(points)) if labels is None else labels
-    return load(section.data, target=section.target)
-
-
-def _problem(config: Config, records: Records) -> Problem:
+def _problem(config: Config, records: Records, test: Test) -> Problem:
     section, privacy = config.problem, config.privacy
-    make = PROBLEMS[section.kind]
+    problem: Problem
     match section:
         case sections.MeanProblem():
-            problem = make(records[0], radius=section.radius)
+            problem = PROBLEMS[section.kind](records[0], radius=section.radius)
+        case sections.ClassificationProblem():
+            _refuse_promise(config)
+            labels = records[1] if test is None else [*records[1], test[1]]
+            problem = classification(
+                *records,
+                model=section.model,
+                hidden=section.hidden,
+                classes=section.classes or int(max(part.max() for part in labels)) + 1,
+                seed=config.experiment.seed if section.seed is None else section.seed,
+                ridge=section.ridge,
+            )
         case _:
-            problem = make(*records, ridge=section.ridge)
-    return problem if privacy is None else problem.with_clipping(privacy.clip, privacy.clip_norm)
+            problem = PROBLEMS[section.kind](*records, ridge=section.ridge)
+    if privacy is None or privacy.clips == "update":
+        return problem
+    return problem.with_clipping(privacy.clip, privacy.clip_norm)
 
 
-def _algorithm(section: sections.Algorithm) -> Algorithm:
+def _refuse_promise(config: Config) -> None:
+    """Refuse a promise of convex, smooth losses, which clipped gradients of a classifier do not keep."""
+    if config.privacy is not None and config.privacy.losses is not None:
+        raise UnsupportedClaim(
+            '[privacy] losses: a promise of convex, smooth losses does not hold for kind = "classification": networks are not convex, and '
+            "clipped gradients of several classes belong to no known convex loss. Remove losses."
+        )
+
+
+def _algorithm(config: Config) -> Algorithm:
+    section, privacy = config.algorithm, config.privacy
     make: Callable[..., Algorithm] = ALGORITHMS[section.kind]
     match section:
-        case sections.InexactAdmmAlgorithm():
-            return make(penalty=section.penalty, linearise_at=section.linearise_at)
+        case sections.InexactAdmmAlgorithm(penalty=penalty, penalty_growth=growth):
+            scheduled = penalty if growth == 1 else lambda round_: penalty * growth ** (round_ - 1)
+            return make(penalty=scheduled, linearise_at=section.linearise_at)
         case sections.FedavgAlgorithm():
             return make(
                 step_size=section.step_size,
                 local_steps=section.local_steps,
                 server_step_size=section.server_step_size,
                 exchange=section.exchange,
+                participation=section.participation,
+                agents_per_round=section.agents_per_round,
+                update_clip=Clip(privacy.clip, privacy.clip_norm)
+                if privacy is not None and privacy.clips == "update"
+                else None,
             )
         case sections.DgdAlgorithm():
             return make(step_size=section.step_size, gradient_rounds=section.gradient_rounds, box=section.box)
         case _:
             return make(step_size=section.step_size)
-
-
-def _refuse_unequal_models(section: sections.Algorithm, topology: Topology) -> None:
-    """Refuse, without a relay, what is only right when all agents receive the same average."""
-    gradients = isinstance(section, sections.FedavgAlgorithm) and section.exchange == "gradient"
-    if topology.relay or not (gradients or isinstance(section, sections.InexactAdmmAlgorithm)):
-        return
-    what = 'exchange = "gradient"' if gradients else f'kind = "{section.kind}"'
-    raise IncompatibleChoice(
-        f'[algorithm] {what} needs agents that all receive the same average; "{topology.name}" has no relay. Use topology.kind = '
-        f'"federation", or kind = "fedavg" with exchange = "model".'
-    )
 
 
 def _noise(config: Config, problem: Problem) -> Noise:
@@ -264,7 +218,7 @@ def _privacy(config: Config, section: sections.PrivacySection, problem: Problem)
         observers=tuple(asked([observer_named(name) for name in section.observers or ()])),
         losses=_losses(section, problem),
         participation=_participation(section),
-        same_model=True if section.unit == "agent" and ridge > 0 else None,
+        same_model=True if section.unit == "agent" and ridge > 0 and section.clips == "records" else None,
         budget=None
         if budget is None
         else Budget(
@@ -297,12 +251,19 @@ def _premises(config: Config, section: sections.PrivacySection) -> tuple[str, ..
     made, problem, batch_size = [], config.problem, config.algorithm.batch_size
     if isinstance(config.topology, sections.FederationTopology) and config.topology.weights == "records":
         made.append("every agent's number of records is public: it sets the agent's weight")
-    elif section.unit == "record" and batch_size is None:
+    elif section.unit == "record" and section.clips == "records" and batch_size is None:
         made.append("every agent's number of records is public: it enters the sensitivity")
-    if section.unit == "record" and batch_size is not None and section.participation == "every-round":
+    if (
+        section.unit == "record"
+        and section.clips == "records"
+        and batch_size is not None
+        and section.participation == "every-round"
+    ):
         made.append("any record may be drawn in any round, so the value is an upper bound")
     if section.participation != "every-round":
         made.append("the protected record takes part in no other rounds than promised (promised, not checked)")
+    if isinstance(problem, sections.ClassificationProblem) and problem.classes is None:
+        made.append("the number of classes is public: it was taken from the labels")
     from_features = section.losses == "problem" and not isinstance(problem, sections.MeanProblem)
     if from_features and not problem.unit_norm:
         made.append(

@@ -74,9 +74,9 @@ def gradient_norms(config: Config) -> list[NormDistribution]:
 
 
 def _snapshots(experiment: Experiment) -> Iterator[tuple[int, np.ndarray]]:
-    """(round, models [K, d]) of one repeat; the engine starts from zero."""
+    """(round, models [K, d]) of one repeat; all agents start from the problem's first model."""
     problem, rounds = experiment.problem, experiment.rounds
-    yield 0, np.zeros((problem.num_agents, problem.dimension))
+    yield 0, np.tile(problem.initial_model, (problem.num_agents, 1))
     wanted = [rounds / 10, rounds / 2, rounds]
     for chunk in chunks(
         problem,

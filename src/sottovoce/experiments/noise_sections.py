@@ -61,6 +61,12 @@ class CancellingNoise(LawSection):
     kind: Literal["graph_homomorphic", "local_graph_homomorphic"]
 
 
+class PlainNoise(LawSection):
+    """What a trusted relay adds to the average, or agents to every gradient they take."""
+
+    kind: Literal["central", "gradient"]
+
+
 class GopaNoise(LawSection):
     """Noise shared by linked pairs with opposite signs, and each agent's own."""
 
@@ -85,5 +91,5 @@ class PrescribedNoise(Section):
 
 
 Noise = Annotated[
-    NoNoise | IndependentNoise | CancellingNoise | GopaNoise | PrescribedNoise, Field(discriminator="kind")
+    NoNoise | IndependentNoise | CancellingNoise | PlainNoise | GopaNoise | PrescribedNoise, Field(discriminator="kind")
 ]

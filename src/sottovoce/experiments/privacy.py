@@ -11,7 +11,6 @@ epsilon for some t' only.
 """
 
 import contextlib
-import decimal
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +20,9 @@ import numpy as np
 
 from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate
+from sottovoce.accounting.clipped_updates import update_sensitivity
 from sottovoce.accounting.guarantee import Guarantee
+from sottovoce.accounting.rounding import shown, upwards
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.experiment import Budget, Experiment, Privacy
@@ -43,8 +44,12 @@ _DIGITS = 7  # of a calibrated size, so that it can be copied without loss
 
 
 def sensitivities(experiment: Experiment, *, norm: Norm | None = None) -> np.ndarray:
-    """[K] the largest change of each agent's gradient in one round; `norm` defaults to that of the noise's law."""
+    """[K] the largest change of each agent's gradient in one round, or of its clipped update; `norm` defaults to that of the noise's law."""
     privacy, problem, law = _privacy(experiment), experiment.problem, experiment.noise.law
+    clipped = experiment.algorithm.clipped_update
+    if clipped is not None:
+        largest = update_sensitivity(clipped.clip, unit=privacy.unit, adjacency=privacy.adjacency)
+        return np.full(problem.num_agents, largest)
     used: Norm = norm if norm is not None else "l2" if law is None else law.norm
     return np.array(
         [
@@ -142,8 +147,7 @@ def calibrated(experiment: Experiment, observer: Observer, *, epsilon: float, de
             same_model=privacy.same_model,
         )
     assert found.law is not None  # rescaling keeps the law
-    upwards = decimal.Context(prec=_DIGITS, rounding=decimal.ROUND_CEILING)
-    wanted = float(upwards.create_decimal_from_float(size(found.law) * (1 + _SLACK)))
+    wanted = upwards(size(found.law) * (1 + _SLACK), _DIGITS)
     return experiment.noise.scaled(wanted / size(law))
 
 
@@ -180,7 +184,7 @@ def _budget_note(budget: Budget, needed: float, rounds: int) -> str:
     verdict = "which fits"
     if needed > budget.epsilon:
         verdict = "so a run would be cut short" if budget.until_spent else "so a run would be refused"
-    return f"The budget allows {budget.observer} epsilon = {budget.epsilon:g}; {rounds} rounds need {needed:.4g}, {verdict}."
+    return f"The budget allows {budget.observer} epsilon = {budget.epsilon:g}; {rounds} rounds need {shown(needed, 4)}, {verdict}."
 
 
 def refuse_unkept_participation(experiment: Experiment) -> None:
@@ -229,7 +233,7 @@ def within_budget(experiment: Experiment) -> Experiment:
         )
     why = f" {whole.reason}" if whole.validity == "infinite" else ""
     raise BudgetExhausted(
-        f"{experiment.rounds} rounds would let {budget.observer} have epsilon = {needed:.6g} at delta = {delta:g}; the budget is "
+        f"{experiment.rounds} rounds would let {budget.observer} have epsilon = {shown(needed, 6)} at delta = {delta:g}; the budget is "
         f"{budget.epsilon:g}.{why} {fitting} of the {experiment.rounds} rounds fit. {advice}"
     )
 

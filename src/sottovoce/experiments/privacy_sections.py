@@ -1,8 +1,9 @@
 """What the [privacy] table of an experiment's file may say, and the names of observers in it.
 
 unit = "record"                                       what is protected
-clip = 1.0                                            bound on every record's gradient, in clip_norm
+clip = 1.0                                            bound on what is clipped, in clip_norm
 clip_norm = "l2"
+clips = "records"                                     every record's gradient, or "update": what an agent adds in a round
 adjacency = "replace"                                 or "add-remove": how two data sets differ
 delta = 1e-5                                          needed for Gaussian noise
 observers = ["eavesdropper", "curious_agent:3"]       who looks; "a+b" is the two together
@@ -148,6 +149,7 @@ class PrivacySection(Section):
     unit: Literal["record", "agent"]
     clip: Positive
     clip_norm: Literal["l1", "l2"]
+    clips: Literal["records", "update"] = "records"
     adjacency: Literal["replace", "add-remove"] = "replace"
     delta: Delta | None = None
     observers: list[ObserverName] | None = Field(default=None, min_length=1)

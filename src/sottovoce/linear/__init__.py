@@ -3,8 +3,9 @@
 from sottovoce.linear.agents import check_agents
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.form import LinearRound, linear_round, round_coefficients, state_blocks
+from sottovoce.linear.gradients import check_gradients
 from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
-from sottovoce.linear.relay import refuse_noise_a_relay_cannot_carry
+from sottovoce.linear.relay import check_relay
 from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step
 from sottovoce.linear.threads import one_thread
 
@@ -20,6 +21,8 @@ __all__ = [
     "bound_rounds",
     "centroid",
     "check_agents",
+    "check_gradients",
+    "check_relay",
     "diffusion_step",
     "exchange_topologies",
     "linear_round",
@@ -27,7 +30,6 @@ __all__ = [
     "noise_rows",
     "observed_round",
     "one_thread",
-    "refuse_noise_a_relay_cannot_carry",
     "round_coefficients",
     "state_blocks",
 ]

@@ -97,7 +97,7 @@ def _evaluate(algorithm: Algorithm, round_: int, symbols: np.ndarray) -> LinearR
     blocks = len(state_blocks(template))
     points: list[np.ndarray] = []
 
-    def gradient(point: Any) -> Any:
+    def gradient(point: Any, step: int = 0) -> Any:
         if points and not np.array_equal(points[0], point):
             raise UnsupportedClaim(
                 f"'{algorithm.name}' takes gradients at more than one point in a round; the exact theory covers one. Simulate it."

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from sottovoce.linear.rounds import BoundExchange, BoundRound
+from sottovoce.noise import RELAY, known_sources
 from sottovoce.observers import View
 
 CANCELLED = 1e-14  # of the sum of absolute terms
@@ -108,7 +109,8 @@ def observed_round(network: NetworkRound, view: View, *, last: bool, centroid: n
     if last and view.final_model:
         rows.append(_sum_of(sparse.csr_array(centroid[None, :]), network.model))
     seen = _distinct(sparse.vstack(rows).tocsr())
-    known = view.members[network.owners[:, 0]] | ((network.owners[:, 1] >= 0) & view.members[network.owners[:, 1]])
+    # A relay knows its own noise, and who reads what is sent to it reads that without.
+    known = known_sources(network.owners, view.members) | ((network.owners[:, 0] == RELAY) & view.every_message)
     hidden = np.flatnonzero(~known) + network.num_states + network.num_agents
     columns = (slice(0, network.num_states), slice(network.num_states, network.num_states + network.num_agents), hidden)
     F, G, N = (network.state[:, part].tocsr() for part in columns)

@@ -1,4 +1,4 @@
-"""The check that simulation and accountant share: what a relay can carry."""
+"""The check that simulation, theory and accountant share: what needs a relay, and what a relay can carry."""
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import IncompatibleChoice
@@ -7,17 +7,40 @@ from sottovoce.noise import Noise, bind, own_copy_is_the_message
 from sottovoce.topologies import Topology
 
 
-def refuse_noise_a_relay_cannot_carry(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
-    """Refuse, on a federation, noise that differs between an agent's links or from its own copy: the relay has one average for all.
+def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
+    """Refuse what only works when all agents receive the same average where they do not, and on a federation noise it cannot carry.
 
     Raises:
-        IncompatibleChoice: the scheme needs links between agents.
+        IncompatibleChoice: the algorithm or the scheme needs a relay, or needs links between agents.
     """
     for used in exchange_topologies(algorithm, topology):
-        if used.relay and noise.law is not None:
-            links = used.active_links()
-            if not own_copy_is_the_message(bind(noise, links), links):
-                raise IncompatibleChoice(
-                    f"on a federation every agent sends one message to the relay and receives the same average, so '{noise.name}' "
-                    f"with these options cannot be carried. Use sv.noise.independent(law, self_noise=True), or a peer graph."
-                )
+        if not used.relay:
+            _refuse_without_relay(algorithm, noise, used)
+            continue
+        if noise.law is None:
+            continue
+        links = used.active_links()
+        bound = bind(noise, links)
+        if not own_copy_is_the_message(bound, links):
+            raise IncompatibleChoice(
+                f"on a federation every agent sends one message to the relay and receives the same average, so '{noise.name}' "
+                f"with these options cannot be carried. Use sv.noise.independent(law, self_noise=True), or a peer graph."
+            )
+        if algorithm.sampling is not None and (bound.owners[:, 1] >= 0).any():
+            raise IncompatibleChoice(
+                f"'{noise.name}' has noise shared by pairs, which does not cancel when only some agents take part in a round. Let all take "
+                f"part (participation=1.0), or use sv.noise.independent(law)."
+            )
+
+
+def _refuse_without_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
+    if noise.needs_relay:
+        raise IncompatibleChoice(
+            f"'{noise.name}' noise is added by a relay that everybody trusts; the agents of '{topology.name}' talk to each other. Use "
+            f"sv.topologies.federation(n), or noise that agents add themselves, such as sv.noise.independent(law)."
+        )
+    if algorithm.needs_relay is not None:
+        raise IncompatibleChoice(
+            f"{algorithm.needs_relay} needs agents that all receive the same average, and '{topology.name}' has no relay. Use a federation "
+            f"(sv.topologies.federation(n)), or an algorithm for peers, such as fedavg with exchange='model' or atc."
+        )

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+from sottovoce.noise.central import central
 from sottovoce.noise.gopa import gopa
+from sottovoce.noise.gradient import gradient
 from sottovoce.noise.graph_homomorphic import graph_homomorphic
 from sottovoce.noise.independent import independent
 from sottovoce.noise.laws import Gaussian, L2Laplace, Laplace, Law
 from sottovoce.noise.local_graph_homomorphic import local_graph_homomorphic
 from sottovoce.noise.noise import (
+    RELAY,
     Noise,
     NoiseMap,
     bind,
@@ -15,6 +18,7 @@ from sottovoce.noise.noise import (
     cancels_at_receivers,
     cancels_in_centroid,
     centroid_residual,
+    known_sources,
     outgoing_weight,
     own_copy_is_the_message,
     received_map,
@@ -28,10 +32,13 @@ SCHEMES: dict[str, Callable[..., Noise]] = {
     "graph_homomorphic": graph_homomorphic,
     "local_graph_homomorphic": local_graph_homomorphic,
     "gopa": gopa,
+    "central": central,
+    "gradient": gradient,
 }
 
 __all__ = [
     "LAWS",
+    "RELAY",
     "SCHEMES",
     "Gaussian",
     "L2Laplace",
@@ -43,10 +50,13 @@ __all__ = [
     "broadcast_map",
     "cancels_at_receivers",
     "cancels_in_centroid",
+    "central",
     "centroid_residual",
     "gopa",
+    "gradient",
     "graph_homomorphic",
     "independent",
+    "known_sources",
     "local_graph_homomorphic",
     "none",
     "outgoing_weight",

@@ -21,6 +21,7 @@ from sottovoce.noise.laws import Law
 from sottovoce.topologies import ActiveLinks
 
 CANCELLATION_TOLERANCE = 1e-12
+RELAY = -1  # the owner of what a relay adds, which is no agent
 Array = Any  # NumPy here; JAX when the active links are drawn inside a compiled round
 Cancellation = Literal["centroid", "receivers"]
 Factor = float | Sequence[float] | Callable[[int], float]
@@ -32,7 +33,9 @@ class NoiseMap(NamedTuple):
     The index arrays are NumPy and depend only on which links exist; the values may depend on the active weights.
     """
 
-    owners: np.ndarray  # [S, 2] the agents that know source s; -1 in the second column when one agent alone knows it
+    owners: (
+        np.ndarray
+    )  # [S, 2] who knows source s: agents, or RELAY in the first column; -1 in the second when one alone knows it
     link_index: np.ndarray  # [m] position of the link in topology.links
     link_source: np.ndarray  # [m]
     link_value: Array  # [m]
@@ -45,6 +48,11 @@ class NoiseMap(NamedTuple):
         """How many independent sources the scheme has on these links."""
         return len(self.owners)
 
+    @property
+    def of_relay(self) -> np.ndarray:
+        """[S] bool: the sources that a relay owns."""
+        return np.asarray(self.owners[:, 0] == RELAY)
+
 
 class Noise(NamedTuple):
     """A noise scheme: a law for the sources and a rule that spreads them over the active links."""
@@ -55,6 +63,8 @@ class Noise(NamedTuple):
     promises: tuple[Cancellation, ...] = ()  # checked on every bound map; the run is refused where one fails
     schedule: Sequence[float] | Callable[[int], float] | None = None  # factor on the law, per round
     parameters: Mapping[str, Any] = {}
+    needs_relay: bool = False  # the relay of a federation adds it
+    in_gradients: bool = False  # agents add it to every gradient they take, and links carry none
 
     def scaled(self, factor: Factor) -> "Noise":
         """The same scheme with its law multiplied: by one number, by one number per round, or by factor(round).
@@ -127,6 +137,18 @@ def broadcast_map(links: ActiveLinks, own_factor: Array) -> NoiseMap:
         self_source=agents,
         self_value=own_factor,
     )
+
+
+def no_sources(links: ActiveLinks) -> NoiseMap:
+    """Links and own copies carry no noise."""
+    empty, values = np.arange(0), np.zeros(0)
+    return NoiseMap(np.zeros((0, 2), dtype=int), empty, empty, values, empty, empty, values)
+
+
+def known_sources(owners: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """[S] bool: the sources that a member [K] owns or shares; what a relay owns is known to no agent."""
+    by = [(column >= 0) & members[column] for column in (owners[:, 0], owners[:, 1])]
+    return np.asarray(by[0] | by[1])
 
 
 def outgoing_weight(links: ActiveLinks) -> Array:

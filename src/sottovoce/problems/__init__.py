@@ -29,6 +29,7 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
     "mean_estimation": mean_estimation,
+    "classification": classification,
 }
 
 __all__ = [

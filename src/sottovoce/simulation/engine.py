@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.algorithms import Algorithm
+from sottovoce.algorithms import Algorithm, check_sampling
 from sottovoce.errors import ConfigError, Diverged
-from sottovoce.linear import check_agents, refuse_noise_a_relay_cannot_carry
+from sottovoce.linear import check_agents, check_gradients, check_relay
 from sottovoce.noise import Noise
 from sottovoce.simulation.checks import (
     check_numbers,
@@ -113,9 +113,11 @@ def chunks(
     if not algorithms or not noises:
         raise ConfigError("give at least one algorithm and one noise scheme (sv.noise.none() for none).")
     for algorithm in algorithms.values():
+        check_sampling(algorithm.sampling, topology.num_agents)
         for noise in noises.values():
+            check_gradients(algorithm, noise, rounds)
             refuse_clear_hand_over(algorithm, noise, topology, rounds)
-            refuse_noise_a_relay_cannot_carry(algorithm, noise, topology)
+            check_relay(algorithm, noise, topology)
     metrics = choose_metrics(record, problem)
     labels_needed = any(name in NEEDS_LABELS for name in metrics)
     if test is not None:

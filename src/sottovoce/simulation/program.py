@@ -15,20 +15,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.algorithms import Algorithm
+from sottovoce.algorithms import Algorithm, Exchange
 from sottovoce.linear import Centroid, centroid, exchange_topologies
 from sottovoce.noise import Noise
 from sottovoce.simulation import random
-from sottovoce.simulation.batches import draw_batch
 from sottovoce.simulation.cache import enable_compilation_cache
 from sottovoce.simulation.draws import Share, draw, law_scale, same_draw, share
 from sottovoce.simulation.links import LinkPlan, combine, link_arrays, plan_links, weights_of_round
+from sottovoce.simulation.materialise import materialise
 from sottovoce.simulation.metrics import measure
+from sottovoce.simulation.own import Own, draw_gradient_noise, draw_records, side_by_side
+from sottovoce.simulation.participants import draw_participants
 from sottovoce.simulation.perturbation import Perturbation, plan_noise
 from sottovoce.topologies import Topology
 
 Array = Any
-SHORT_ROW = 32
 
 
 class Plan(NamedTuple):
@@ -50,6 +51,11 @@ class Plan(NamedTuple):
     def shape(self) -> tuple[int, int]:
         """(K, d)."""
         return self.problem.num_agents, self.problem.dimension
+
+    @property
+    def gradients(self) -> int:
+        """The most gradients that an agent takes in a round."""
+        return max(algorithm.gradients_per_round for algorithm in self.algorithms)
 
 
 class _Uses:
@@ -176,7 +182,7 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
     def advance(arrays: Any, repeats: Array, states: Any, done: Array, count: Array, really: Array) -> Any:
         streams = {
             name: random.repeat_keys(arrays["seed"], repeats, name)
-            for name in (random.NOISE, random.BATCH, random.LINKS)
+            for name in (random.NOISE, random.BATCH, random.LINKS, random.GRADIENTS, random.AGENTS)
         }
         lanes = (len(plan.noises), repeats.shape[0])
         buffers = tuple(jnp.zeros((len(plan.metrics), capacity, *lanes), plan.dtype) for _ in plan.algorithms)
@@ -197,60 +203,52 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
     return jax.jit(advance)
 
 
-def materialise(really: Array, compute: Callable[[], Any]) -> Any:
-    """Compute into memory before anyone reads it.
-
-    Without this XLA repeats the computation at each of its readers: noise and messages would be recomputed for every neighbour that
-    gathers them. A branch on a value unknown at compile time is a boundary that fusion does not cross. Arrays with short rows are
-    computed flat, since the compiler vectorises along the last axes.
-    """
-    shapes = jax.eval_shape(compute)
-
-    def flatten(value: Array, shape: Any) -> Array:
-        return value.reshape(-1) if _short_rows(shape) else value
-
-    def computed() -> Any:
-        return jax.tree.map(flatten, compute(), shapes)
-
-    def nothing() -> Any:
-        return jax.tree.map(lambda s: flatten(jnp.zeros(s.shape, s.dtype), s), shapes)
-
-    return jax.tree.map(lambda value, s: value.reshape(s.shape), jax.lax.cond(really, computed, nothing), shapes)
-
-
-def _short_rows(shape: Any) -> bool:
-    return len(shape.shape) > 1 and int(np.prod(shape.shape[1:])) <= SHORT_ROW < shape.shape[0]
-
-
 def _round(plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array) -> Any:
     weights = [
         None if link_plan.fixed else weights_of_round(link_plan, held, t, streams[random.LINKS])
         for link_plan, held in zip(plan.links, arrays["links"], strict=True)
     ]
-    records = None
-    batch_size = plan.batch_size
-    if batch_size is not None:
-        words = materialise(really, lambda: random.round_keys(streams[random.BATCH], t, 0))
-        positions = materialise(really, lambda: draw_batch(words, arrays["sizes"], batch_size))
-        over_repeats = jax.vmap(plan.problem.records, in_axes=(None, -1), out_axes=-1)
-        records = materialise(really, lambda: jax.vmap(over_repeats)(arrays["data"], positions))
+    records: tuple[Any, ...] = ()
+    if plan.batch_size is not None:
+        records = draw_records(
+            plan.problem,
+            arrays,
+            streams[random.BATCH],
+            t,
+            batch_size=plan.batch_size,
+            steps=plan.gradients,
+            really=really,
+        )
+    in_gradients = draw_gradient_noise(
+        plan.noises,
+        streams[random.GRADIENTS],
+        t,
+        steps=plan.gradients,
+        shape=plan.shape,
+        dtype=plan.dtype,
+        really=really,
+    )
     noise = _draw_noise(plan, arrays, weights, t, streams[random.NOISE], really)
 
     new_states = []
     for index, (algorithm, state) in enumerate(zip(plan.algorithms, states, strict=True)):
         factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
+        own = Own(plan.problem, arrays["data"], records, side_by_side(in_gradients, factor), t)
+        counts = _draw_counts(plan, algorithm, t, streams[random.AGENTS], really)
         for e, exchange in enumerate(algorithm.exchanges):
             use, links = plan.exchange_noise[index][e], plan.exchange_links[index][e]
             shares = noise[use]
 
             def send(
-                state: Any = state, message: Any = exchange.message, shares: Any = shares, factor: Array = factor
-            ) -> Array:
-                return _add_before(_per_agent(plan, message, arrays, records, t, state), shares, factor)
+                state: Any = state, exchange: Exchange = exchange, shares: Any = shares, factor: Array = factor,
+                own: Own = own, counts: Array | None = counts,
+            ) -> Array:  # fmt: skip
+                sent = _add_before(own.apply(exchange.message, state), shares, factor)
+                return sent if counts is None else _heard(own, exchange, state, sent, counts)
 
             received = combine(plan.links[links], arrays["links"][links], weights[links], materialise(really, send))
             received = _add_after(received, shares, factor)
-            state = _per_agent(plan, exchange.update, arrays, records, t, state, received)
+            state = own.apply(exchange.update, state, received)
         new_states.append(state)
     return tuple(new_states)
 
@@ -321,23 +319,19 @@ def _add(values: Array, terms: list[tuple[Array, Array] | None], factor: Array) 
     return values
 
 
-def _per_agent(plan: Plan, function: Any, arrays: Any, records: Any, t: Array, *values: Any) -> Any:
-    """Apply an agent's function to every agent, scheme and repeat; each value's leaves are [K, d, S, R]."""
-
-    def one(data: Any, batch: Any, *own: Any) -> Any:
-        if plan.batch_size is None:
-            return function(*own, lambda w: plan.problem.gradient(w, data), t)
-        return function(*own, lambda w: plan.problem.batch_gradient(w, batch), t)
-
-    lane = (-1,) * len(values)
-    over_schemes = jax.vmap(one, in_axes=(None, None, *lane), out_axes=-1)
-    over_repeats = jax.vmap(over_schemes, in_axes=(None, -1, *lane), out_axes=-1)
-    over_agents = jax.vmap(over_repeats, in_axes=(0, 0, *(0,) * len(values)))
-    if records is None:
-        records = jnp.zeros((plan.shape[0], values_repeats(values)), plan.dtype)
-    return over_agents(arrays["data"], records, *values)
+def _heard(own: Own, exchange: Exchange, state: Any, sent: Array, counts: Array) -> Array:
+    """What the relay takes of every agent: c times what it sent beyond what the relay has anyway."""
+    silent = exchange.silent
+    assert silent is not None  # an algorithm that draws agents says what it takes of the others
+    known = own.apply(lambda state, gradient, t: silent(state, t), state)
+    return known + counts[:, None, None, :] * (sent - known)
 
 
-def values_repeats(values: tuple[Any, ...]) -> int:
-    """R, from the last axis of any state leaf."""
-    return int(jax.tree.leaves(values)[0].shape[-1])
+def _draw_counts(plan: Plan, algorithm: Algorithm, t: Array, keys: Any, really: Array) -> Array | None:
+    """[K, R] how much each agent counts; None when all take part."""
+    sampling = algorithm.sampling
+    if sampling is None:
+        return None
+    return materialise(
+        really, lambda: draw_participants(sampling, random.round_keys(keys, t, 0), plan.shape[0], plan.dtype)
+    )

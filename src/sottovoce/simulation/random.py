@@ -15,7 +15,7 @@ from jax.scipy.special import erfinv
 Array = Any
 
 # Streams: what a draw is used for. A new use gets a new number; changing one changes every stored result.
-NOISE, BATCH, LINKS = 1, 2, 3
+NOISE, BATCH, LINKS, GRADIENTS, AGENTS = 1, 2, 3, 4, 5
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

@@ -21,6 +21,7 @@ from sottovoce.linear import (
     LinearRound,
     centroid,
     check_agents,
+    check_relay,
     exchange_topologies,
     linear_round,
     round_coefficients,
@@ -185,8 +186,10 @@ def _noise_part(value: Affine, received: list[np.ndarray], d: int) -> np.ndarray
 
 
 def _setting(problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, batch_size: int | None) -> _Setting:
+    _refuse_other_randomness(algorithm, noise)
     topologies = exchange_topologies(algorithm, topology)
     matrices_of_round(topologies, 1)
+    check_relay(algorithm, noise, topology)
     check_agents(problem, topology, batch_size)
     form = linear_round(algorithm, 1)
     shift = problem.optimum if keeps_common_shift(form) else np.zeros(problem.dimension)
@@ -202,6 +205,15 @@ def _setting(problem: Any, topology: Topology, algorithm: Algorithm, noise: Nois
         covariances.append(held)
     quadratic = shifted_quadratic(problem, batch_size, shift)
     return _Setting(quadratic, problem.optimum - shift, topologies, weighting.weights, covariances)
+
+
+def _refuse_other_randomness(algorithm: Algorithm, noise: Noise) -> None:
+    if algorithm.sampling is None and not noise.in_gradients:
+        return
+    what = "noise in gradients" if algorithm.sampling is None else f"a sample of agents ({algorithm.sampling})"
+    raise UnsupportedClaim(
+        f"exact mean-square theory covers noise in messages and agents who all take part, not {what}. Simulate it with sv.simulate."
+    )
 
 
 def _deviations(system: RoundSystem, setting: _Setting, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:

@@ -8,8 +8,15 @@ module per document:
     rizk                 Rizk et al. 2023: sensitivity with high probability, epsilon, mutual information
     showkatbakhsh        Showkatbakhsh et al.: two-stage gradient descent with Gaussian noise, and its schedule
     showkatbakhsh_error  the same document's error bound
+    appfl                APPFL notes: how much one step of federated averaging or inexact ADMM changes with one record
 """
 
+from sottovoce.accounting.documents.appfl import (
+    appfl_admm_sensitivity,
+    appfl_removal_as_printed,
+    appfl_removal_sensitivity,
+    appfl_replacement_sensitivity,
+)
 from sottovoce.accounting.documents.rizk import (
     rizk_epsilon,
     rizk_failure_probability,
@@ -43,6 +50,10 @@ from sottovoce.accounting.documents.vlaski_sayed import (
 __all__ = [
     "DocumentStatement",
     "ShowkatbakhshSetting",
+    "appfl_admm_sensitivity",
+    "appfl_removal_as_printed",
+    "appfl_removal_sensitivity",
+    "appfl_replacement_sensitivity",
     "rizk_epsilon",
     "rizk_failure_probability",
     "rizk_mutual_information",

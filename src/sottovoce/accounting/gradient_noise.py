@@ -1,0 +1,43 @@
+"""Noise in every gradient: one argument for every algorithm, graph and observer.
+
+All that agent p computes follows from its noisy gradients and from what it receives. Give the observer everything but p's data and p's noise, and
+all noisy gradients of p: T L of them, each taken at a point that the ones before determine, so that also one record needs no promise.
+
+    Gaussian       mu^2    = L sum_t Delta^2 / scale_t^2
+    Laplace laws   epsilon = L sum_t Delta / scale_t
+
+Who reads the messages of one-step methods with self-noise learns as much; the value is stated as an upper bound for all observers.
+"""
+
+import numpy as np
+
+from sottovoce.accounting.sent_values import SentValues
+from sottovoce.algorithms import Algorithm
+from sottovoce.noise import Noise
+
+
+def gradient_values(
+    algorithm: Algorithm, noise: Noise, patterns: np.ndarray, *, num_agents: int, pure: bool
+) -> SentValues:
+    """What the noisy gradients of an agent give away, at sensitivity one; the same for every agent.
+
+    Args:
+        algorithm: as it runs, with all its local steps.
+        noise: in gradients.
+        patterns: [A, T] rounds in which the protected unit takes part.
+        num_agents: K.
+        pure: price in epsilon (Laplace laws), else in mu^2.
+    """
+    assert noise.law is not None  # only the scheme without noise has none
+    scales = noise.law.scale * noise.factors(patterns.shape[1])
+    with np.errstate(divide="ignore"):
+        price = algorithm.gradients_per_round / (scales if pure else scales**2)  # [T]
+    spent = np.cumsum(np.where(patterns, price[None, :], 0.0), axis=1).max(axis=0)  # [T]
+    values = np.full(num_agents, spent[-1] if pure else np.sqrt(spent[-1]))
+    everyone, nobody = np.ones(num_agents, dtype=bool), np.zeros(num_agents, dtype=bool)
+    clear = int(np.argmax(np.isinf(spent))) + 1 if np.isinf(spent[-1]) else 0
+    return SentValues(
+        values=values, plain=values, supported=everyone, promised=nobody, exact=nobody, is_linear_view=nobody, public_point=everyone,
+        goes_on_from_message=nobody, hidden=nobody, clear_round=np.full(num_agents, clear),
+        spent=np.repeat(spent[:, None], num_agents, axis=1), one_source_each=False, pairs=False,
+    )  # fmt: skip

@@ -1,0 +1,138 @@
+"""Records for the agents of an experiment: made or loaded, scaled, dealt out, and some of them kept for testing.
+
+The order is: load, bounds, partition, feature noise, unit norm, intercept, images, test records.
+"""
+
+import math
+
+import numpy as np
+
+from sottovoce.errors import ConfigError
+from sottovoce.experiments.experiment import Test
+from sottovoce.experiments.problem_sections import (
+    ClassificationProblem,
+    LogisticProblem,
+    MeanProblem,
+    Problem,
+    RegressionProblem,
+)
+from sottovoce.problems import (
+    LOADERS,
+    add_feature_noise,
+    add_intercept,
+    load,
+    load_points,
+    partition,
+    public_bounds,
+    scale_features,
+    split,
+    synthetic_clicks,
+    synthetic_regression,
+    truncated_gaussian,
+    unit_norm,
+)
+
+Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
+
+
+def records_of_agents(section: Problem, num_agents: int, seed: int) -> tuple[Records, Test]:
+    """The records that agents learn from, and those that they do not.
+
+    Raises:
+        ConfigError: the data cannot be read, do not suit the problem, or are too few for these agents.
+    """
+    features, targets = _made(section, num_agents, seed) or _dealt_out(section, num_agents, seed)
+    if not isinstance(section, MeanProblem) and section.feature_noise is not None:
+        features = add_feature_noise(features, std=section.feature_noise, seed=seed)
+    if section.unit_norm:
+        features = [unit_norm(part) for part in features]
+    if isinstance(section, RegressionProblem) and section.intercept:
+        features = [add_intercept(part, keep_norm=section.unit_norm) for part in features]
+    if isinstance(section, ClassificationProblem) and section.model == "cnn":
+        features = [_images(part) for part in features]
+    if not isinstance(section, LogisticProblem | ClassificationProblem) or section.test_fraction == 0:
+        return (features, targets), None
+    return split(features, targets, test_fraction=section.test_fraction, seed=seed)
+
+
+def _made(section: Problem, num_agents: int, seed: int) -> Records | None:
+    """Synthetic records made for each agent; None when the data are one set to be dealt out."""
+    if isinstance(section, LogisticProblem | ClassificationProblem):
+        return None
+    if section.samples is None or section.dimension is None:
+        return None
+    samples, dimension = section.samples, section.dimension
+    if section.data == "truncated_gaussian" and isinstance(section, MeanProblem):
+        points = truncated_gaussian(
+            num_agents=num_agents, samples=samples, dimension=dimension, radius=section.radius, seed=seed
+        )
+        return list(points), [np.zeros(samples)] * num_agents
+    made = synthetic_regression(num_agents=num_agents, samples=samples, dimension=dimension, seed=seed)
+    return list(made.features), list(made.targets)
+
+
+def _dealt_out(section: Problem, num_agents: int, seed: int) -> Records:
+    features, targets = _whole(section, seed)
+    if section.bounds is not None:
+        features = scale_features(features, section.bounds)
+    elif section.data in LOADERS:  # scaling by the data themselves would leak them: these bounds are known beforehand
+        features = scale_features(features, public_bounds(section.data))
+    options = {"kind": "iid"} if section.partition is None else section.partition.model_dump()
+    return partition(features, targets, num_agents=num_agents, seed=seed, **options)
+
+
+def _whole(section: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """One data set, not yet split: features [N, d] and targets [N]."""
+    if isinstance(section, LogisticProblem) and section.records is not None:
+        return synthetic_clicks(num_records=section.records, seed=seed)
+    if isinstance(section, MeanProblem):
+        points, labels = load_points(section.data, target=section.target)
+        return points, np.zeros(len(points)) if labels is None else labels
+    features, targets = load(section.data, target=section.target)
+    if isinstance(section, ClassificationProblem):
+        return features, _class_labels(section, targets)
+    return features, targets
+
+
+def _class_labels(section: ClassificationProblem, labels: np.ndarray) -> np.ndarray:
+    """Labels 0, 1, ..; the two classes -1 and 1 become 0 and 1."""
+    data, classes, found = section.data, section.classes, np.unique(labels)
+    if found[0] == -1 and np.isin(found, (-1, 1)).all():
+        if classes not in (None, 2):
+            raise ConfigError(
+                f"{data}: labels are -1 and 1, which are two classes; [problem] classes is {classes}. Use 2."
+            )
+        labels, found = (labels + 1) / 2, (found + 1) / 2
+    wrong = [*found[found != np.floor(found)], *found[found < 0]]
+    if wrong:
+        raise ConfigError(
+            f"{data}: a record is labelled {wrong[0]:g}; classes are whole numbers 0, 1, .., or -1 and 1. Number them so, "
+            f"or name another column by [problem] target (.csv)."
+        )
+    if classes is None and len(found) < 2:
+        raise ConfigError(
+            f"{data}: all records are of one class; a classifier needs two classes or more. If others may come, "
+            f"say how many by [problem] classes."
+        )
+    if classes is None and found[-1] >= len(labels):
+        raise ConfigError(
+            f"{data}: the largest label is {found[-1]:.0f}, which makes more classes than the {len(labels)} records. Number "
+            f"classes from 0, or say how many there are by [problem] classes."
+        )
+    if classes is not None and found[-1] >= classes:
+        raise ConfigError(
+            f"{data}: a record is labelled {found[-1]:.0f}, but [problem] classes = {classes} are numbered 0 to {classes - 1}. "
+            f"Use classes = {found[-1] + 1:.0f} or more, or number them from 0."
+        )
+    return labels
+
+
+def _images(features: np.ndarray) -> np.ndarray:
+    """Rows of pixels [n, d] as square images [n, height, width]."""
+    side = math.isqrt(features.shape[1])
+    if side * side != features.shape[1]:
+        raise ConfigError(
+            f'[problem] model = "cnn" needs square images, row after row; a record has {features.shape[1]} features, which is no '
+            f'square number. Use model = "mlp".'
+        )
+    return features.reshape(-1, side, side)

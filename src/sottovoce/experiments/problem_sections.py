@@ -1,0 +1,204 @@
+"""What the [problem] table of an experiment's file may say, by its `kind`, and how it deals out records (`partition`)."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from sottovoce.experiments.values import Count, Fraction, NonNegative, Positive, Section, Seed, wrong
+
+
+class PartitionSection(Section):
+    """What every way of dealing out records may have on top."""
+
+    min_partition_size: Count = 1
+
+
+class IidPartition(PartitionSection):
+    """Records shuffled and dealt out evenly."""
+
+    kind: Literal["iid"]
+
+
+class DirichletPartition(PartitionSection):
+    """Label shares drawn from a Dirichlet law; a small alpha makes agents differ."""
+
+    kind: Literal["dirichlet"]
+    alpha: Positive
+    self_balancing: bool = False
+
+
+class LabelPartition(PartitionSection):
+    """Each agent sees a few labels only."""
+
+    kind: Literal["by_label"]
+    labels_per_agent: Count
+
+
+class SizePartition(PartitionSection):
+    """Later agents have more records."""
+
+    kind: Literal["by_size"]
+    growth: Literal["linear", "square", "exponential"]
+
+
+Partition = Annotated[IidPartition | DirichletPartition | LabelPartition | SizePartition, Field(discriminator="kind")]
+
+
+def _range(given: Any) -> Any:
+    """A TOML list [low, high] as a pair."""
+    numbers = isinstance(given, list | tuple) and all(type(number) in (int, float) for number in given)
+    if not numbers or len(given) != 2 or not all(map(math.isfinite, given)) or given[0] > given[1]:
+        raise wrong(f"write two finite numbers, [low, high]; given {given!r}")
+    return tuple(map(float, given))
+
+
+def _deviations(given: Any) -> Any:
+    """A range of standard deviations."""
+    low, high = _range(given)
+    if low < 0:
+        raise wrong(f"standard deviations are not negative; given {given!r}")
+    return low, high
+
+
+def _ranges(given: Any) -> Any:
+    """One range for all features, or a list with one for each."""
+    if isinstance(given, list | tuple) and given and all(isinstance(limits, list | tuple) for limits in given):
+        return tuple(_ranges(limits) for limits in given)
+    low, high = _range(given)
+    if low == high:
+        raise wrong(f"a range needs low < high; given {given!r}")
+    return low, high
+
+
+def _widths(given: Any) -> Any:
+    """One width, or a TOML list of them, as a tuple."""
+    widths = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not widths or not all(type(width) is int and width >= 1 for width in widths):
+        raise wrong(f"write one whole number of at least 1, or a list with one for each hidden layer; given {given!r}")
+    return widths
+
+
+Deviations = Annotated[tuple[float, float], BeforeValidator(_deviations)]
+Bounds = Annotated[tuple[float, float] | tuple[tuple[float, float], ...], BeforeValidator(_ranges)]
+Widths = Annotated[tuple[int, ...], BeforeValidator(_widths)]
+
+_MADE_FOR = {  # synthetic data -> the problems they suit
+    "synthetic": ("linear_regression", "mean_estimation"),
+    "truncated_gaussian": ("mean_estimation",),
+    "synthetic_clicks": ("logistic_regression",),
+}
+_Sizes = Mapping[str, tuple[str, ...]]  # synthetic data -> the keys that size them
+_DEALT_OUT = ("synthetic_clicks",)  # the others are made for each agent
+_SIZES = {"samples": "samples (records of one agent)", "dimension": "dimension", "records": "records (of all agents)"}
+
+
+class ProblemSection(Section):
+    """Where the records come from, how they are scaled, and how they are split over the agents."""
+
+    sizes: ClassVar[_Sizes]
+
+    data: Annotated[str, AfterValidator(lambda name: "synthetic" if name == "synthetic_regression" else name)]
+    target: str | None = None  # .csv only: the column to predict; None: the last
+    partition: Partition | None = None  # None: iid
+    bounds: Bounds | None = None  # public range of the features, to be scaled to [-1, 1]
+    unit_norm: bool = False  # every record divided by its own norm
+
+    @model_validator(mode="after")
+    def _keys_fit_the_data(self) -> Self:
+        if self.data in _MADE_FOR and self.data not in self.sizes:
+            raise wrong(f'data = "{self.data}" is made for {", ".join(_MADE_FOR[self.data])} only')
+        needed = self.sizes.get(self.data, ())
+        given = [key for key in _SIZES if getattr(self, key, None) is not None]
+        if missing := [_SIZES[key] for key in needed if key not in given]:
+            raise wrong(f'data = "{self.data}" needs {" and ".join(missing)}')
+        if superfluous := [key for key in given if key not in needed]:
+            suited = ", ".join(f'"{name}"' for name, keys in self.sizes.items() if superfluous[0] in keys)
+            verb, them = ("apply", "them") if len(superfluous) > 1 else ("applies", "it")
+            raise wrong(f"{' and '.join(superfluous)} {verb} to data = {suited} only; remove {them}")
+        if needed and self.partition is not None and self.data not in _DEALT_OUT:
+            raise wrong(f"partition does not apply to {self.data} data, which are made for each agent; remove it")
+        if needed and self.bounds is not None:
+            raise wrong(f"bounds do not apply to {self.data} data, which need no scaling; remove them")
+        if self.target is not None and not self.data.lower().endswith(".csv"):
+            raise wrong(f'target names a column of a .csv file, and data = "{self.data}" is none; remove it')
+        return self
+
+
+class RegressionProblem(ProblemSection):
+    """A linear model of features."""
+
+    ridge: NonNegative
+    feature_noise: Deviations | None = None  # range of the agents' standard deviations; makes their data differ
+    intercept: bool = False  # one more feature, the same for every record
+
+
+class LinearProblem(RegressionProblem):
+    """A linear model with squared errors."""
+
+    sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension")}
+
+    kind: Literal["linear_regression"]
+    samples: Count | None = None  # synthetic only: records of one agent
+    dimension: Count | None = None  # synthetic only
+
+
+class LogisticProblem(RegressionProblem):
+    """A linear classifier."""
+
+    sizes: ClassVar[_Sizes] = {"synthetic_clicks": ("records",)}
+
+    kind: Literal["logistic_regression"]
+    records: Count | None = None  # synthetic_clicks only: records of all agents
+    test_fraction: Fraction = (
+        0.0  # of each agent's records, kept away from learning; 0: accuracy is of the training records
+    )
+
+
+class MeanProblem(ProblemSection):
+    """The mean of points in a box."""
+
+    sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension"), "truncated_gaussian": ("samples", "dimension")}
+
+    kind: Literal["mean_estimation"]
+    radius: Positive
+    samples: Count | None = None  # synthetic only: records of one agent
+    dimension: Count | None = None  # synthetic only
+
+    @model_validator(mode="after")
+    def _labels_are_there(self) -> Self:
+        by_label = isinstance(self.partition, DirichletPartition | LabelPartition)
+        if by_label and self.target is None and self.data.lower().endswith(".csv"):
+            raise wrong("this partition goes by label, so it needs target, the column of labels")
+        return self
+
+
+class ClassificationProblem(ProblemSection):
+    """A small network that tells classes apart."""
+
+    sizes: ClassVar[_Sizes] = {}
+
+    kind: Literal["classification"]
+    ridge: NonNegative
+    model: Literal["linear", "mlp", "cnn"] = "mlp"
+    hidden: Widths | None = None  # of the hidden layers; channels for cnn. None: 32 for mlp, 8 and 16 for cnn
+    classes: Annotated[int, Field(ge=2)] | None = None  # None: the largest label plus one, which is then no secret
+    seed: Seed | None = None  # of the first parameters; None: the experiment's seed
+    feature_noise: Deviations | None = None
+    test_fraction: Fraction = 0.0
+
+    @model_validator(mode="after")
+    def _keys_fit_the_model(self) -> Self:
+        if self.model == "linear" and self.hidden is not None:
+            raise wrong(
+                'hidden does not apply to model = "linear", which has no hidden layers; remove it, or use model = "mlp"'
+            )
+        if self.data == "digits" and self.classes != 2:
+            raise wrong(
+                'data = "digits" is labelled even or odd; write data = "digits_classes" for the ten digits, or add classes = 2'
+            )
+        return self
+
+
+Problem = Annotated[LinearProblem | LogisticProblem | MeanProblem | ClassificationProblem, Field(discriminator="kind")]

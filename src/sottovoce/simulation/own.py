@@ -1,0 +1,85 @@
+"""What the agents have to themselves in a round: their data, the batches of their gradients, and noise in them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from sottovoce.noise import Noise
+from sottovoce.simulation import random
+from sottovoce.simulation.batches import draw_batch
+from sottovoce.simulation.draws import draw_unit
+from sottovoce.simulation.materialise import materialise
+
+Array = Any
+GradientNoise = list[list[Array | None]]  # [gradient of the round][scheme] unit noise [K, d, R]; None: it is elsewhere
+
+
+class Own(NamedTuple):
+    """Everything that enters the agents' functions beside their states."""
+
+    problem: Any
+    data: Any
+    records: tuple[Any, ...]  # per gradient of the round; empty: all records
+    noise: tuple[Array, ...]  # per gradient of the round [K, d, S, R]; empty: none
+    round: Array
+
+    def apply(self, function: Any, *values: Any) -> Any:
+        """Apply an agent's function to every agent, scheme and repeat; each value's leaves are [K, d, S, R]."""
+
+        def one(data: Any, records: Any, noise: Any, *own: Any) -> Any:
+            def gradient(w: Array, step: int = 0) -> Array:
+                found = self.problem.batch_gradient(w, records[step]) if records else self.problem.gradient(w, data)
+                return found + noise[step] if noise else found
+
+            return function(*own, gradient, self.round)
+
+        lane = (-1,) * (1 + len(values))
+        over_schemes = jax.vmap(one, in_axes=(None, None, *lane), out_axes=-1)
+        over_repeats = jax.vmap(over_schemes, in_axes=(None, -1, *lane), out_axes=-1)
+        return jax.vmap(over_repeats)(self.data, self.records, self.noise, *values)
+
+
+def draw_records(
+    problem: Any, arrays: Any, keys: Any, t: Array, *, batch_size: int, steps: int, really: Array
+) -> tuple[Any, ...]:
+    """The batch of every gradient of the round."""
+    over_repeats = jax.vmap(problem.records, in_axes=(None, -1), out_axes=-1)
+
+    def batch(step: int) -> Any:
+        words = materialise(really, lambda: random.round_keys(keys, t, step))
+        positions = materialise(really, lambda: draw_batch(words, arrays["sizes"], batch_size))
+        return materialise(really, lambda: jax.vmap(over_repeats)(arrays["data"], positions))
+
+    return tuple(batch(step) for step in range(steps))
+
+
+def draw_gradient_noise(
+    noises: Sequence[Noise], keys: Any, t: Array, *, steps: int, shape: tuple[int, int], dtype: Any, really: Array
+) -> GradientNoise:
+    """The noise in every gradient of the round, at scale one; empty when no scheme has any. Equal laws share one draw."""
+    laws = [noise.law if noise.in_gradients else None for noise in noises]
+    kinds = {type(law).__name__: law for law in laws if law is not None}
+    if not kinds:
+        return []
+
+    def of_step(step: int) -> list[Array | None]:
+        words = random.round_keys(keys, t, step)
+        agents = jnp.arange(shape[0])
+        drawn = materialise(
+            really, lambda: {kind: draw_unit(law, words, agents, shape[1], dtype) for kind, law in kinds.items()}
+        )
+        return [None if law is None else drawn[type(law).__name__] for law in laws]
+
+    return [of_step(step) for step in range(steps)]
+
+
+def side_by_side(drawn: GradientNoise, factor: Array) -> tuple[Array, ...]:
+    """The noise in every gradient of the round, scaled by factor [S], the schemes side by side: [K, d, S, R]."""
+
+    def together(schemes: list[Array | None]) -> Array:
+        silent = jnp.zeros_like(next(one for one in schemes if one is not None))
+        return jnp.stack([silent if one is None else factor[s] * one for s, one in enumerate(schemes)], axis=2)
+
+    return tuple(together(schemes) for schemes in drawn)
