@@ -11,8 +11,9 @@ gradient is the agent's own average. For K agents with n records each, rho here 
 2C / (rho I), I = K n, is 2C / (rho n) here: that of the gradient over rho.
 
 point = "own", the notes' z_k. The agent sends z_k - lambda_k / rho, the term that the relay averages, and goes on from its own unperturbed z_k
-and lambda_k. As lambda_k is then the last gradient, a message changes by (v' - 2 v) / rho when the last two gradients change by v' and v: three times
-2C / (rho I), which would hold only if an agent went on from its own message, noise and all. What an agent receives here is the average alone.
+and lambda_k. As lambda_k is then the last gradient, a message changes by (v' - 2 v) / rho when the last two gradients change by v' and v: for all data of
+an agent without a ridge, three times 2C / (rho I), which would hold only if an agent went on from its own message, noise and all; for one record far
+more, since the gradients of its other records are taken at a changed point too. What an agent receives here is the average alone.
 
 point = "global", the relay's w, which everybody knows. Let lambda be the average sum_k q_k lambda_k. The agent sends
 w + (lambda - grad_k(w)) / rho, which is z_k less (lambda_k - lambda) / rho. These differences have average zero and are known to the relay, which can

@@ -5,6 +5,7 @@ A reproduction is a folder with `config.toml` (an ordinary configuration plus `[
 
     ratio    value of one series over another, at_most or at_least a number
     slope    slope of a series in log-log against the across values, between two numbers
+    gap      slope in log-log of the ratio of one series to another, between two numbers; the ratios are shown beside it
     falls    a series falls along the across values: last over first at_most a number
 
 "holds" when it holds everywhere, "does not hold" when nowhere, otherwise "holds when" with the places.
@@ -52,6 +53,15 @@ class SlopeCheck(Section):
     between: list[float] = Field(min_length=2, max_length=2)
 
 
+class GapCheck(Section):
+    """Slope in log-log of the ratio of two series."""
+
+    kind: Literal["gap"]
+    of: str
+    to: str
+    between: list[float] = Field(min_length=2, max_length=2)
+
+
 class FallsCheck(Section):
     """Last value over first value."""
 
@@ -67,7 +77,7 @@ class ClaimSection(Section):
     text: str
     study: str
     measure: str
-    check: Annotated[RatioCheck | SlopeCheck | FallsCheck, Field(discriminator="kind")]
+    check: Annotated[RatioCheck | SlopeCheck | GapCheck | FallsCheck, Field(discriminator="kind")]
 
 
 class ReproductionSection(Section):
@@ -160,25 +170,10 @@ def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Repr
 def _check_reaches_a_study(override: str, studies: Sequence[StudySection], path: Path) -> None:
     """Refuse an override of a key that every study sets itself: it would change nothing."""
     key = override.partition("=")[0].strip()
-    section = key.partition(".")[0]
-    if studies and all(
-        any(
-            own in (key, section) and study_value_replaces(study, own)
-            for own in (study.series.key, study.across.key, *study.set)
-        )
-        for study in studies
-    ):
+    if studies and all(study.sets(key) for study in studies):
         raise ConfigError(
             f"override {override!r} has no effect: every study of {path} sets {key!r} itself. Edit a copy of the file."
         )
-
-
-def study_value_replaces(study: StudySection, key: str) -> bool:
-    """Whether a study replaces this key outright in all its cells, rather than adding to a section."""
-    for direction in (study.series, study.across):
-        if direction.key == key and "." not in key:
-            return all("kind" in value for value in direction.items().values())
-    return True
 
 
 def _check_claim(claim: ClaimSection, studies: Mapping[str, StudySection], path: Path) -> None:
@@ -189,23 +184,25 @@ def _check_claim(claim: ClaimSection, studies: Mapping[str, StudySection], path:
     study = studies[claim.study]
     if claim.measure not in study.measures:
         raise ConfigError(f"{place} names measure {claim.measure!r}; its study has {', '.join(study.measures)}.")
-    series = study.series.items()
-    for name in (claim.check.of, *([claim.check.to] if isinstance(claim.check, RatioCheck) else [])):
-        if name not in series:
-            raise ConfigError(f"{place} names series {name!r}; its study has {', '.join(series)}.")
-    if isinstance(claim.check, SlopeCheck):
+    lines, check = study.lines(), claim.check
+    for name in (check.of, *([check.to] if isinstance(check, RatioCheck | GapCheck) else [])):
+        if name not in lines:
+            raise ConfigError(f"{place} names series {name!r}; its study has {', '.join(lines)}.")
+    if isinstance(check, SlopeCheck | GapCheck):
         try:
-            [float(value) for value in study.across.items()]
+            numbers = [float(value) for value in study.across.items()]
         except ValueError as error:
             raise ConfigError(f"{place} asks for a slope along values that are not numbers.") from error
+        if len(set(numbers)) < 2 or min(numbers) <= 0:
+            raise ConfigError(f"{place} asks for a slope in log-log; across needs two or more numbers, all above 0.")
 
 
 def reproduce(reproduction: Reproduction, *, progress: Callable[[str], None] = lambda text: None) -> Outcome:
     """Run all studies and judge all claims."""
     results = {}
     for study in reproduction.studies:
-        progress(f"study {study.name}")
-        results[study.name] = run_study(study, reproduction.base, source=str(reproduction.folder / "config.toml"))
+        source = str(reproduction.folder / "config.toml")
+        results[study.name] = run_study(study, reproduction.base, source=source, progress=progress)
     verdicts = tuple(judge(claim, results[claim.study].cells[claim.measure]) for claim in reproduction.claims)
     return Outcome(reproduction=reproduction, studies=results, verdicts=verdicts)
 
@@ -227,15 +224,17 @@ def _evaluate(
 ) -> tuple[dict[str, float], dict[str, bool]]:
     check = claim.check
     values = {place: value(cell) for place, cell in cells[check.of].items()}
+    if isinstance(check, RatioCheck | GapCheck):
+        values = {place: number / value(cells[check.to][place]) for place, number in values.items()}
     if isinstance(check, RatioCheck):
-        numbers = {place: values[place] / value(cells[check.to][place]) for place in values}
         low = -np.inf if check.at_least is None else check.at_least
         high = np.inf if check.at_most is None else check.at_most
-        return numbers, {place: low <= number <= high for place, number in numbers.items()}
-    if isinstance(check, SlopeCheck):
+        return values, {place: low <= number <= high for place, number in values.items()}
+    if isinstance(check, SlopeCheck | GapCheck):
         x = np.log([float(place) for place in values])
         slope = float(np.polyfit(x, np.log(list(values.values())), 1)[0])
-        return {"slope": slope}, {"slope": check.between[0] <= slope <= check.between[1]}
+        shown = {"slope": slope} | (values if isinstance(check, GapCheck) else {})
+        return shown, {"slope": check.between[0] <= slope <= check.between[1]}
     found = list(values.values())
     ratio = found[-1] / found[0]
     return {"last over first": ratio}, {"last over first": ratio <= check.at_most}

@@ -1,9 +1,11 @@
-"""The figures of a reproduction: learning curves with exact theory on top, or a measure against the swept quantity."""
+"""What a reproduction shows: curves with exact theory on top, or a measure against the swept quantity; and its tables."""
 
+import math
 from pathlib import Path
+from typing import NamedTuple
 
 from sottovoce.experiments.reproduction import Outcome
-from sottovoce.experiments.study import TEST_ERROR, StudyResult
+from sottovoce.experiments.study import TEST_ERROR, Cell, StudyResult
 from sottovoce.reports.caption import describe
 from sottovoce.reports.curves import NAMES, curve_grid
 from sottovoce.reports.demo import with_test_error
@@ -24,6 +26,46 @@ def outcome_figures(outcome: Outcome, folder: str | Path) -> list[Path]:
     return paths
 
 
+class CellTable(NamedTuple):
+    """One measure of one study, as it is printed."""
+
+    title: str
+    header: list[str]  # what is swept, then its values
+    rows: list[list[str]]  # one per series: its label, then "value +- standard error" at every place
+
+
+def cell_tables(outcome: Outcome) -> list[CellTable]:
+    """Every number a reproduction found, one table for each study and measure."""
+    found = []
+    for name, result in outcome.studies.items():
+        section = result.section
+        for measure, table in result.cells.items():
+            relative = " over the squared norm of the optimum" if section.relative else ""
+            rows = [[line, *(_cell(cell) for cell in row.values())] for line, row in table.items()]
+            header = [section.across.label or section.across.key, *section.across.items()]
+            found.append(CellTable(f"{name}: {NAMES.get(measure, measure)}{relative}", header, rows))
+    return found
+
+
+def markdown(outcome: Outcome) -> str:
+    """The same tables as a Markdown page."""
+    about = outcome.reproduction.about
+    parts = [f"# {about.title}\n{about.document}. Values are means over repeats, +- one standard error."]
+    for table in cell_tables(outcome):
+        lines = [table.header, ["---"] * len(table.header), *table.rows]
+        parts.append(f"## {table.title}\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(cell: Cell) -> str:
+    """The value to the second digit of its standard error (four digits without one), and exact theory in brackets."""
+    digits = 4
+    if cell.error > 0 and cell.value != 0:
+        digits = min(max(math.floor(math.log10(abs(cell.value))) - math.floor(math.log10(cell.error)) + 2, 2), 6)
+    text = f"{cell.value:#.{digits}g}".rstrip(".") + (f" +- {cell.error:.2g}" if cell.error > 0 else "")
+    return text + ("" if cell.theory is None else f" ({cell.theory:#.4g})")
+
+
 def _curves(result: StudyResult, measure: str, folder: str | Path, name: str, document: str) -> list[Path]:
     metric = measure
     section = result.section
@@ -33,14 +75,14 @@ def _curves(result: StudyResult, measure: str, folder: str | Path, name: str, do
             series: with_test_error(result.runs[series, across])
             if measure == TEST_ERROR
             else result.runs[series, across]
-            for series in section.series.items()
+            for series in section.lines()
         }
         for across in section.across.items()
     }
     exact = None
     if result.curves and metric in next(iter(result.curves.values())):
         exact = {
-            panel: {series: result.curves[series, across][metric] for series in section.series.items()}
+            panel: {series: result.curves[series, across][metric] for series in section.lines()}
             for panel, across in zip(panels, section.across.items(), strict=True)
         }
     same = not section.across.key.startswith("problem")  # errors on different data have no common scale
