@@ -11,6 +11,8 @@ import sottovoce as sv
 from sottovoce.simulation import program, random
 from sottovoce.simulation.draws import draw
 from sottovoce.simulation.links import combine
+from sottovoce.simulation.materialise import materialise
+from sottovoce.simulation.own import Own
 
 
 def engine_parts(problem: Any, topology: Any, noise: Any, *, step_size: float) -> dict[str, Callable[[int], None]]:
@@ -32,7 +34,8 @@ def engine_parts(problem: Any, topology: Any, noise: Any, *, step_size: float) -
     (exchange,) = plan.algorithms[0].exchanges
 
     def step(arrays: Any, t: Any, really: Any, w: Any) -> Any:
-        return program.materialise(really, lambda: program._per_agent(plan, exchange.message, arrays, None, t, w))
+        own = Own(plan.problem, arrays["data"], (), (), t)
+        return materialise(really, lambda: own.apply(exchange.message, w))
 
     def combination(arrays: Any, t: Any, really: Any, w: Any) -> Any:
         return combine(plan.links[0], arrays["links"][0], None, w)
@@ -40,7 +43,7 @@ def engine_parts(problem: Any, topology: Any, noise: Any, *, step_size: float) -
     def draws(arrays: Any, t: Any, really: Any, w: Any) -> Any:
         keys = random.round_keys(random.repeat_keys(arrays["seed"], jnp.arange(1), random.NOISE), t, 0)
         scheme, held = plan.noise_plans[0][0], arrays["noise"][0][0]
-        drawn = program.materialise(really, lambda: draw(scheme, held, None, t, keys, plan.shape, plan.dtype))
+        drawn = materialise(really, lambda: draw(scheme, held, None, t, keys, plan.shape, plan.dtype))
         return drawn[:, :, None, :]
 
     def increment(arrays: Any, t: Any, really: Any, w: Any) -> Any:
