@@ -23,6 +23,7 @@ def engine_parts(problem: Any, topology: Any, noise: Any, *, step_size: float) -
         {"atc": sv.algorithms.atc(step_size=step_size)},
         {"noise": noise},
         rounds=1,
+        repeats=1,
         seed=0,
         batch_size=None,
         dtype=jnp.dtype("float32"),

@@ -269,7 +269,9 @@ def test_federated_averaging():
     assert STEP * math.sqrt(10 / 8) / STD == pytest.approx(
         last.linear_mu, rel=1e-10
     )  # ten averages of eight noises each
-    assert last.mu == pytest.approx(last.linear_mu, rel=1e-10)  # for adaptive gradients too: averages determine every state
+    assert last.mu == pytest.approx(
+        last.linear_mu, rel=1e-10
+    )  # for adaptive gradients too: averages determine every state
 
 
 def test_random_walk_on_a_hypercube():

@@ -35,7 +35,7 @@ def ask(algorithm, noise, observer, topology, **options):
 def test_every_question_gets_a_guarantee_with_its_reason_or_a_refusal_with_advice(algorithm, observer):
     answered = 0
     for name, law in SCHEMES_AND_LAWS:
-        for topology in (sv.topologies.ring(5), sv.topologies.federation(5)):
+        for topology in (sv.topologies.ring(5), sv.topologies.federation(5), sv.topologies.ring(5).with_walk()):
             for options in ({}, {"unit": "record"}, {"unit": "record", "losses": sv.accounting.ConvexSmooth(1.0, 0.1)}):
                 found = ask(
                     MAKE_ALGORITHM[algorithm](), scheme(name, law), MAKE_OBSERVER[observer](), topology, **options
@@ -48,9 +48,11 @@ def test_every_question_gets_a_guarantee_with_its_reason_or_a_refusal_with_advic
                 assert found.reason.endswith(".")
                 assert "docs/guarantees.md" in found.source
                 assert (found.mu == math.inf) == (found.validity == "infinite")
+                assert found.mu is not None or topology.schedule == sv.topologies.Walk()
                 assert found.validity == "infinite" or found.assumptions
                 assert found.epsilon(1e-5) >= 0
                 assert name != "none" or found.mu == math.inf
                 json.dumps(found.describe([1e-5]), allow_nan=False)
-    only_at_a_relay = MAKE_ALGORITHM[algorithm]().needs_relay is not None
-    assert answered > 0 or (only_at_a_relay and observer == "links")  # which a federation does not have
+    made = MAKE_ALGORITHM[algorithm]()
+    impossible = (made.needs_relay is not None and observer == "links") or (made.walks and observer == "server")
+    assert answered > 0 or impossible  # a federation has no single links, and a walk no server

@@ -18,6 +18,9 @@ MAKE_ALGORITHM = {
     "dgd": lambda: sv.algorithms.dgd(step_size=0.5, gradient_rounds=3, box=2.0),
     "fedavg": lambda: sv.algorithms.fedavg(step_size=0.1, local_steps=3, server_step_size=0.5),
     "inexact_admm": lambda: sv.algorithms.inexact_admm(penalty=20.0),
+    "gossip": sv.algorithms.gossip,
+    "muffliato": lambda: sv.algorithms.muffliato(step_size=0.1, gossip_steps=2),
+    "random_walk": lambda: sv.algorithms.random_walk(step_size=0.1),
 }
 MAKE_LAW = {
     "laplace": lambda: sv.noise.Laplace(std=0.1),
@@ -52,6 +55,7 @@ def test_an_agents_functions_give_the_same_in_numpy_jax_and_jit(name):
     state, received = algorithm.init(np.array([0.3, -0.7])), np.array([0.1, 0.4])
 
     def round_(state, received, t):
+        state = algorithm.begun(state, lambda w, step=0: 2 * w + 1, t)
         for exchange in algorithm.exchanges:
             message = exchange.message(state, lambda w, step=0: 2 * w + 1, t)
             state = exchange.update(state, received, lambda w, step=0: 2 * w + 1, t)
@@ -72,9 +76,12 @@ def test_an_agents_functions_give_the_same_in_numpy_jax_and_jit(name):
 def test_every_scheme_and_law_runs_keeps_its_type_and_repeats_itself_or_is_refused(name, dtype):
     problem, algorithm, relay = small_problem(), MAKE_ALGORITHM[name](), name in ("fedavg", "inexact_admm")
     topology = sv.topologies.federation(5) if relay else sv.topologies.complete(5)
+    walks = name == "random_walk"
+    topology = topology.with_walk() if walks else topology
     options = {"rounds": 6, "repeats": 2, "batch_size": 1, "dtype": dtype, "progress": False}
     noises = {(s, w): scheme(s, w) for s, w in SCHEMES_AND_LAWS}
-    refused = {"graph_homomorphic", "local_graph_homomorphic"} if relay or name == "dgd" else set()
+    refused = {"graph_homomorphic", "local_graph_homomorphic"} if relay or walks or name == "dgd" else set()
+    refused |= {"gopa"} if walks else set()
     refused |= set() if relay else {"central"}
     refused |= {"gradient"} if name == "dgd" else set()
     for label in [(s, w) for s, w in noises if s in refused]:

@@ -17,8 +17,15 @@ from sottovoce.experiments.reproduction import (
     reproduce,
 )
 from sottovoce.experiments.study import Cell, StudySection, replace_key, run_study
+from sottovoce.reports.reproduction import cell_tables, markdown
 
-NAMES = ["rizk2023-classification", "rizk2023-regression", "showkatbakhsh-figures"]
+NAMES = [
+    "appfl-output-perturbation",
+    "bellet2022-central-vs-local",
+    "rizk2023-classification",
+    "rizk2023-regression",
+    "showkatbakhsh-figures",
+]
 BASE = {
     "experiment": {"name": "small", "rounds": 6, "repeats": 3},
     "topology": {"kind": "ring", "agents": 5},
@@ -205,6 +212,146 @@ def test_an_override_that_every_study_replaces_is_refused():
     read_reproduction("rizk2023-classification", ["problem.ridge=0.01"])
 
 
+FEDERATED = {
+    "experiment": {"name": "small", "rounds": 1, "repeats": 200},
+    "topology": {"kind": "federation", "agents": 4},
+    "problem": {"kind": "mean_estimation", "data": "truncated_gaussian", "samples": 1, "dimension": 4, "radius": 1.0},
+    "algorithm": {"kind": "fedavg", "step_size": 1.0},
+    "noise": {"kind": "none"},
+    "privacy": {"unit": "record", "clip": 2.0, "clip_norm": "l2", "delta": 1e-5, "observers": ["server"]},
+}
+TRUST = {
+    "local": {"noise": {"kind": "independent", "law": "gaussian", "epsilon": 1.0}},
+    "central": {
+        "noise": {"kind": "central", "law": "gaussian", "epsilon": 1.0},
+        "privacy": {"observers": ["curious_agent:0"]},
+    },
+}
+
+
+def test_a_value_of_config_changes_several_sections_at_once():
+    data = copy.deepcopy(FEDERATED)
+    replace_key(data, "config", TRUST["central"])
+    assert data["noise"] == TRUST["central"]["noise"]  # has a kind, so it replaces
+    assert data["privacy"] == {**FEDERATED["privacy"], "observers": ["curious_agent:0"]}  # has none, so it is merged
+    assert FEDERATED["noise"] == {"kind": "none"}
+    for wrong in ({"a": {"noise": 3}}, {"a": 3}):
+        with pytest.raises(ValueError, match="table of sections"):
+            study(series={"key": "config", "values": wrong})
+
+
+def test_local_noise_costs_as_many_times_more_as_there_are_agents_and_a_reference_ignores_the_sweep():
+    changed = study(
+        series={"key": "config", "values": TRUST}, across={"key": "topology.agents", "values": [4, 16]},
+        references={"exact": {"noise": {"kind": "none"}}}, tail=1, theory=False,
+    )  # fmt: skip
+    result = run_study(changed, FEDERATED, source="test")
+    found = result.cells["msd_centroid"]
+    gap = judge(claim(kind="gap", of="local", to="central", between=[0.75, 1.25]), found)
+    assert gap.verdict == "holds"
+    assert gap.numbers["4"] == pytest.approx(4, rel=0.25)  # 800 chi-square degrees of freedom on either side: 7 %
+    assert judge(claim(kind="gap", of="local", to="central", between=[0.3, 0.7]), found).verdict == "does not hold"
+    assert result.runs["exact", "4"] is result.runs["exact", "16"]
+    assert found["exact"]["16"].value == pytest.approx(0, abs=1e-9)
+
+
+def test_a_gap_is_the_slope_of_a_ratio():
+    table = cells({"a": {"1": 2.0, "10": 60.0, "100": 1800.0}, "b": {"1": 1.0, "10": 3.0, "100": 9.0}})
+    found = judge(claim(kind="gap", of="a", to="b", between=[0.99, 1.01]), table)
+    assert (found.verdict, found.where) == ("holds", ("slope",))
+    assert found.numbers == pytest.approx({"slope": 1.0, "1": 2.0, "10": 20.0, "100": 200.0})
+    assert judge(claim(kind="gap", of="b", to="a", between=[0.99, 1.01]), table).verdict == "does not hold"
+
+
+def test_one_epsilon_is_other_noise_for_another_algorithm():
+    halves = {"one": {"kind": "fedavg", "step_size": 1.0}, "half": {"kind": "fedavg", "step_size": 0.5}}
+    base = {**FEDERATED, "noise": TRUST["local"]["noise"]}
+    changed = study(
+        series={"key": "algorithm", "values": halves}, across={"key": "noise.epsilon", "values": [1.0]}, tail=1, theory=False
+    )  # fmt: skip
+    runs = run_study(changed, base, source="test").runs
+    scales = {line: run.description["noise"]["scale"] for (line, _), run in runs.items()}
+    assert scales["half"] == pytest.approx(scales["one"] / 2, rel=1e-5)
+
+
+def test_a_study_of_a_promise_that_the_simulator_does_not_keep_is_refused():
+    base = {**FEDERATED, "privacy": {**FEDERATED["privacy"], "participation": "once"}}
+    with pytest.raises(sv.IncompatibleChoice, match="participation was promised"):
+        run_study(
+            study(series={"key": "config", "values": TRUST}, across={"key": "topology.agents", "values": [4]}, tail=1),
+            base, source="test",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"figure": "scaling", "across": {"key": "algorithm.kind", "values": ["atc"]}}, "no place on an axis"),
+        ({"references": {"clear": {"noise": {"kind": "none"}}}}, "both a series and a reference"),
+        ({"across": {"key": "noise", "values": {"x": {}}}}, "one of them has no effect"),
+    ],
+)
+def test_a_study_that_cannot_be_shown_is_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        study(**change)
+
+
+def test_overrides_under_a_series_of_sections_are_refused_only_if_every_cell_replaces_them():
+    changed = study(series={"key": "config", "values": TRUST})
+    assert changed.sets("noise.std")
+    assert not changed.sets("privacy.observers")  # "local" leaves it alone
+    assert not changed.sets("privacy.clip")
+    assert not study(series={"key": "config", "values": TRUST}, references={"r": {}}).sets("noise.std")
+
+
+def small_outcome(tmp_path):
+    (tmp_path / "config.toml").write_text(
+        '[reproduction]\ntitle = "Small"\ndocument = "A document"\n'
+        '[experiment]\nname = "small"\nrounds = 3\nrepeats = 4\n[topology]\nkind = "ring"\nagents = 5\n'
+        '[problem]\nkind = "linear_regression"\ndata = "synthetic"\nsamples = 8\ndimension = 2\nridge = 0.1\n'
+        '[algorithm]\nkind = "atc"\nstep_size = 0.1\n[noise]\nkind = "none"\n'
+        '[[study]]\nname = "s"\nmeasures = ["msd_centroid"]\ntheory = true\n'
+        'series = { key = "noise", values = { noisy = { kind = "independent", law = "gaussian", std = 1.0 } } }\n'
+        'references = { clear = { noise = { kind = "none" } } }\n'
+        'across = { key = "algorithm.step_size", values = [0.1, 0.2], label = "step" }\n'
+    )
+    told = []
+    return reproduce(read_reproduction(tmp_path), progress=told.append), told
+
+
+def test_every_cell_is_in_the_table_with_its_error_and_exact_value_and_progress_names_cells(tmp_path):
+    outcome, told = small_outcome(tmp_path)
+    (table,) = cell_tables(outcome)
+    assert table.header == ["step", "0.1", "0.2"]
+    assert [row[0] for row in table.rows] == ["noisy", "clear"]
+    cell = outcome.studies["s"].cells["msd_centroid"]["noisy"]["0.2"]
+    shown = table.rows[0][2]
+    assert float(shown.split()[0]) == pytest.approx(cell.value, rel=0.05)
+    assert float(shown.split()[2]) == pytest.approx(cell.error, rel=0.05)
+    assert float(shown.split("(")[1].rstrip(")")) == pytest.approx(cell.theory, rel=1e-3)
+    assert f"| noisy | {table.rows[0][1]} | {shown} |" in markdown(outcome)
+    assert "study s: prepare noisy at 0.1" in told
+    assert any(text.startswith("study s: run") for text in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [("bellet2022-central-vs-local", ["problem.dimension=2"]), ("appfl-output-perturbation", ["topology.agents=2"])],
+)
+def test_the_federated_reproductions_keep_their_main_verdict_when_shrunken(name, overrides):
+    from dataclasses import replace
+
+    found = read_reproduction(name, overrides)
+    kept = found.studies[0]
+    places = [10, 100] if name.startswith("bellet") else [5, 200]
+    kept = kept.model_copy(
+        update={"across": kept.across.model_copy(update={"values": places}), "set": {"experiment.repeats": 100 if name.startswith("bellet") else 2}}
+    )  # fmt: skip
+    claims = found.claims[:1]
+    outcome = reproduce(replace(found, studies=(kept,), claims=claims))
+    assert outcome.verdicts[0].verdict == "holds"
+
+
 def louder(reproduction):
     """The same reproduction with every noise scale multiplied by 1.5."""
 
@@ -215,7 +362,11 @@ def louder(reproduction):
                 table["document_epsilon"] /= 1.5  # the noise is nearly proportional to 1 / epsilon
             if table.get("key") == "noise.document_epsilon":
                 table["values"] = {place: float(place) / 1.5 for place in map(str, table["values"])}
-            if "law" in table:
+            if table.get("key") == "noise.epsilon":
+                table["values"] = {f"{place}": float(place) / 1.5 for place in table["values"]}
+            if "law" in table and "epsilon" in table:
+                table["epsilon"] /= 1.5
+            elif "law" in table:
                 table["std"] *= 1.5
         return table
 

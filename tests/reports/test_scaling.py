@@ -54,3 +54,23 @@ def test_empty_series_and_slopes_on_linear_axes_are_refused():
         scaling({}, **LABELS)
     with pytest.raises(ConfigError, match="log_x and log_y"):
         scaling({"a": (X, X, None)}, log_y=False, reference_slopes=[1], **LABELS)
+
+
+def test_ticks_are_the_swept_values_and_short_axes_have_plain_numbers():
+    x = np.array([0.5, 1, 2, 16])
+    figure = scaling({"a": (x, 0.1 * x**-0.3, None)}, **LABELS)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.5", "1", "2", "16"]
+    low, high = axes.get_ylim()
+    shown = [tick.get_text() for tick in axes.get_yticklabels() if low <= tick.get_position()[1] <= high]
+    assert len(shown) >= 2
+    assert all(float(text) > 0 for text in shown)
+
+
+def test_a_reference_slope_runs_below_the_series_that_is_nearest_to_it():
+    axes = scaling({"flat": (X, X**-1.0, None), "steep": (X, 0.1 * X**-2, None)}, reference_slopes=[-2], **LABELS).axes[
+        0
+    ]
+    (line,) = [line for line in axes.get_lines() if line.get_label() == "_slope -2"]
+    np.testing.assert_allclose(line.get_ydata(), 0.06 * X[[0, -1]] ** -2)

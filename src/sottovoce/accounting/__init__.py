@@ -4,10 +4,13 @@ from sottovoce.accounting import (
     closed_forms,
     composition,
     documents,
+    fixed_size,
     gaussian,
+    gossip,
     pure,
     randomized_response,
     subsampled,
+    walk,
 )
 from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate, noise_factor
@@ -26,7 +29,9 @@ __all__ = [
     "composition",
     "cyclic",
     "documents",
+    "fixed_size",
     "gaussian",
+    "gossip",
     "noise_factor",
     "pairwise_linear_mu",
     "poisson",
@@ -34,4 +39,5 @@ __all__ = [
     "randomized_response",
     "sent_by_round",
     "subsampled",
+    "walk",
 ]

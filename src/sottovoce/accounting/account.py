@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
-from sottovoce.accounting.candidates import Adjacency, Case, Prepared, Unit
+from sottovoce.accounting.candidates import Prepared
+from sottovoce.accounting.case import Adjacency, Case, Unit
 from sottovoce.accounting.clipped_updates import check_clipped_update
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
@@ -27,7 +28,9 @@ from sottovoce.accounting.tradeoff import (
     SampledTradeoff,
     SubsampledTradeoff,
     Tradeoff,
+    WorstTradeoff,
 )
+from sottovoce.accounting.walk import WalkTradeoff
 from sottovoce.algorithms import Algorithm, check_sampling
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import check_gradients, check_relay, exchange_topologies, one_thread
@@ -200,6 +203,8 @@ def _worst(case: Case) -> Guarantee:
             "on delta. Ask for one agent (agent=...), or for each (sv.accounting.account_each)."
         )
     assert worst is not None  # somebody is outside the observer
+    if isinstance(worst.tradeoff, WalkTradeoff):
+        return _worst_of_walks(prepared, worst)
     linear = prepared.worst_linear()
     if linear is None:
         return worst
@@ -212,8 +217,21 @@ def _worst(case: Case) -> Guarantee:
     )
 
 
+def _worst_of_walks(prepared: Prepared, worst: Guarantee) -> Guarantee:
+    """On a walk, which agent is the most exposed may depend on delta: all of them together."""
+    found = [prepared.guarantee(position, with_linear=False).tradeoff for position in range(len(prepared.agents))]
+    laws = [one for one in found if isinstance(one, WalkTradeoff)]
+    distinct = {
+        (one.noise_multiplier, one.gaps.lengths.tobytes(), one.gaps.probabilities.tobytes()): one for one in laws
+    }
+    return worst if len(distinct) == 1 else replace(worst, tradeoff=WorstTradeoff(tuple(distinct.values())))
+
+
 def _size(guarantee: Guarantee) -> float:
     """What guarantees of one law are compared by."""
+    if isinstance(guarantee.tradeoff, WalkTradeoff):
+        return guarantee.tradeoff.gaps.mean_inverse / guarantee.tradeoff.noise_multiplier**2
+    assert not isinstance(guarantee.tradeoff, WorstTradeoff)  # made from single agents only
     if isinstance(guarantee.tradeoff, SampledTradeoff):  # the same rate for all: less noise or more rounds is worse
         return math.sqrt(guarantee.tradeoff.rounds) / guarantee.tradeoff.noise_multiplier
     return (
@@ -245,10 +263,7 @@ def _case(
         raise ConfigError(
             "unit='record' with same_model=False: a record's sensitivity is known at the same model only. Leave same_model out."
         )
-    if unit == "agent" and participation != "every-round":
-        raise ConfigError(
-            f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
-        )
+    _check_participation(algorithm, unit, participation)
     sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
     check_clipped_update(algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation)
     if isinstance(participation, Poisson) and adjacency == "replace":
@@ -284,6 +299,18 @@ def _case(
         same,
         algorithm.sampling,
     )
+
+
+def _check_participation(algorithm: Algorithm, unit: Unit, participation: Participation) -> None:
+    if algorithm.walks and participation != "every-round":
+        raise ConfigError(
+            f"participation = {participation!r}: on a walk an agent takes part when it holds the token. Leave it out; limit the contributions "
+            f"of sv.algorithms.random_walk instead."
+        )
+    if unit == "agent" and participation != "every-round":
+        raise ConfigError(
+            f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
+        )
 
 
 def _check_observers(observers: object) -> None:

@@ -1,7 +1,7 @@
 """sv.calibrate: the noise that meets a target exactly, the inverse of `account`.
 
 Every value of `account` is inversely proportional to the scale of the noise: mu for Gaussian noise, epsilon for the Laplace laws. So one
-account suffices, and the factor is value / target. Only sampling needs a search.
+account suffices, and the factor is value / target. Only sampling and walks need a search.
 """
 
 import math
@@ -12,10 +12,10 @@ from scipy.optimize import brentq
 from sottovoce.accounting import gaussian
 from sottovoce.accounting.account import account
 from sottovoce.accounting.arguments import checked
-from sottovoce.accounting.candidates import Adjacency, Unit
+from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SampledTradeoff
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SearchedTradeoff
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.noise import Noise
@@ -90,7 +90,7 @@ def _needed(value: float, target: float) -> float:
     return value / target
 
 
-def _search(tradeoff: SampledTradeoff, epsilon: float, delta: float) -> float:
+def _search(tradeoff: SearchedTradeoff, epsilon: float, delta: float) -> float:
     """The smallest factor that meets the target to a millionth, found on a logarithmic scale."""
 
     def excess(log_factor: float) -> float:

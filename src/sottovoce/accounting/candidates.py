@@ -4,114 +4,39 @@ What all agents share (bound rounds, prices, Gram matrices, the absorption progr
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sottovoce.accounting.absorption import contraction_mu
 from sottovoce.accounting.agent_sampling import sampled_tradeoff
 from sottovoce.accounting.broadcast import broadcast_values, seen_through_relay
+from sottovoce.accounting.case import Case
 from sottovoce.accounting.certificate import Absorption, absorption_of
 from sottovoce.accounting.gradient_noise import gradient_values
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity, Validity
 from sottovoce.accounting.linear_mu import LinearValue, LinearView, linear_view
-from sottovoce.accounting.local_steps import one_step, why_refused
-from sottovoce.accounting.participation import Participation, Poisson, describe_participation, patterns
+from sottovoce.accounting.participation import Poisson, describe_participation, patterns
 from sottovoce.accounting.random_links import random_link_bounds
 from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
 from sottovoce.accounting.sent_messages import contraction, diffusion_steps, final_models_hold
 from sottovoce.accounting.sent_values import SentValues, sent_values, values_of_bounds
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SampledTradeoff, SubsampledTradeoff, Tradeoff
-from sottovoce.algorithms import AgentSampling, Algorithm, FixedAgents
-from sottovoce.clipping import Clip
+from sottovoce.accounting.tradeoff import (
+    GaussianTradeoff,
+    PureTradeoff,
+    SampledTradeoff,
+    SubsampledTradeoff,
+    Tradeoff,
+)
+from sottovoce.accounting.walk import WalkTradeoff
+from sottovoce.accounting.walk_values import contributions_of, waits_for_the_token, walk_tradeoff, walk_values
+from sottovoce.algorithms import FixedAgents
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds, bound_rounds, exchange_topologies
-from sottovoce.noise import Gaussian, Noise
-from sottovoce.observers import Observer, View
 from sottovoce.problems import ConvexSmooth
-from sottovoce.topologies import Listed, Static, Topology
+from sottovoce.topologies import Listed, Static
 
-Unit = Literal["agent", "record"]
-Adjacency = Literal["replace", "add-remove"]
 NETWORK_NOISE = ("absorption", "amplified-by-iteration")  # rest on noise of other agents
-
-
-class Local(NamedTuple):
-    """What is left to say of several local steps once they are accounted as one."""
-
-    times: int
-    growth: float  # the change of their gradients together, in changes of one
-    losses: ConvexSmooth | None  # the promise as it was given
-    tight: bool  # some losses within the promise reach that growth
-
-
-class Case(NamedTuple):
-    """One question to the accountant, checked."""
-
-    topology: Topology
-    algorithm: Algorithm
-    noise: Noise
-    observer: Observer
-    view: View
-    rounds: int
-    sensitivity: np.ndarray  # [K]
-    unit: Unit
-    adjacency: Adjacency
-    participation: Participation
-    losses: ConvexSmooth | None
-    same_model: bool  # the sensitivity compares gradients at the same model only
-    sampling: AgentSampling | None = None  # which agents take part in a round; None: all
-    local: Local | None = None  # set by `with_one_step`
-    clip: Clip | None = None  # of whole updates; set by `with_one_step`
-
-    def with_one_step(self) -> "Case":
-        """The same question about one gradient step per message; `local_steps` and `clipped_updates` say why."""
-        if self.noise.in_gradients:  # each gradient counts for itself
-            return self
-        if self.algorithm.clipped_update is not None:
-            one, clip = self.algorithm.clipped_update
-            return self._replace(algorithm=one, losses=None, same_model=False, clip=clip)
-        local = self.algorithm.local_steps
-        if local is None:
-            return self
-        if isinstance(self.participation, Poisson):
-            raise UnsupportedClaim(
-                f"Poisson sampling is accounted for one gradient step in a message; given {local.times}. Use local_steps=1, or another "
-                f"participation."
-            )
-        same = self.same_model and self.noise.law is not None  # without noise nothing is promised
-        if same and self.promise is None:
-            raise UnsupportedClaim(why_refused(local.times, promised=self.losses is not None))
-        found = one_step(local, self.rounds, losses=self.promise, same_model=same)
-        said = Local(local.times, found.growth, self.losses, found.tight)
-        return self._replace(algorithm=found.algorithm, losses=found.losses, local=said)
-
-    @property
-    def amplifies(self) -> bool:
-        """Whether the draw of agents hides who took part: a relay's noise on clipped updates, seen by who reads no single message."""
-        fits = self.adjacency == "replace" or self.unit == "record" or not isinstance(self.sampling, FixedAgents)
-        hidden = self.noise.needs_relay and not self.view.every_message and isinstance(self.noise.law, Gaussian)
-        return self.sampling is not None and self.clip is not None and hidden and fits
-
-    @property
-    def growth_is_promised(self) -> bool:
-        """Whether what several local steps change together rests on the promise, and is no value of the linear view."""
-        return self.local is not None and self.same_model
-
-    @property
-    def tight(self) -> bool:
-        """Whether the sensitivity is reached by a whole round."""
-        return self.local is None or self.local.tight
-
-    @property
-    def pure(self) -> bool:
-        """Whether the law gives pure epsilon."""
-        return self.noise.law is not None and not isinstance(self.noise.law, Gaussian)
-
-    @property
-    def promise(self) -> ConvexSmooth | None:
-        """The promise as far as it may be used: that steps do not push models apart is a fact of the l2 norm."""
-        return None if self.noise.law is not None and self.noise.law.norm == "l1" else self.losses
 
 
 class Candidate(NamedTuple):
@@ -120,7 +45,8 @@ class Candidate(NamedTuple):
     value: float
     validity: Validity
     promised: bool  # rests on the promise about losses
-    amplified: SampledTradeoff | None = None  # by the secret draw of agents
+    amplified: SampledTradeoff | WalkTradeoff | None = None  # by a secret draw of agents, or by the noise of other hops
+    fixed_values: bool = False  # the exact view of values that do not react
 
 
 class Prepared(NamedTuple):
@@ -139,9 +65,13 @@ class Prepared(NamedTuple):
         """Compute everything that needs no maximisation."""
         case = case.with_one_step()
         placed = patterns(case.participation, case.rounds)
+        if case.algorithm.walks and case.noise.law is not None:
+            K = len(case.sensitivity)
+            sent = walk_values(case.algorithm, case.noise, rounds=case.rounds, num_agents=K, pure=case.pure)
+            return Prepared(case, agents, None, sent, None, None)
         if case.noise.in_gradients:
             sent = gradient_values(case.algorithm, case.noise, placed, num_agents=len(case.sensitivity), pure=case.pure)
-            return Prepared(case, agents, None, sent, None, None)
+            return Prepared(case, agents, None, sent, None, None).with_linear_view(placed)
         topologies = exchange_topologies(case.algorithm, case.topology)
         if not all(isinstance(used.schedule, Static | Listed) for used in topologies):
             return Prepared(case, agents, None, _random(case, placed), None, None)
@@ -164,10 +94,21 @@ class Prepared(NamedTuple):
             absorption = absorption_of(rounds, case.view, placed[:1] if same else placed, case.losses)
         return Prepared(case, agents, rounds, sent, linear, absorption, averages is not None)
 
+    def with_linear_view(self, placed: np.ndarray) -> "Prepared":
+        """With the linear view of noise in gradients, where it exists: one gradient in a round, fixed links, a Gaussian law."""
+        case, algorithm = self.case, self.case.algorithm
+        several = algorithm.local_steps is not None or algorithm.clipped_update is not None or case.sampling is not None
+        topologies = exchange_topologies(algorithm, case.topology)
+        fixed = all(isinstance(used.schedule, Static | Listed) for used in topologies)
+        if case.pure or several or not fixed or algorithm.linear_part is not None:
+            return self
+        rounds = bound_rounds(case.topology, algorithm, case.noise, case.rounds)
+        return self._replace(rounds=rounds, linear=linear_view(rounds, case.view, self.agents, placed))
+
     def first_bounds(self) -> np.ndarray:
         """[P] an upper end of every agent's value that is known before maximising."""
         p = self.agents
-        if isinstance(self.case.participation, Poisson) or self.case.amplifies:
+        if isinstance(self.case.participation, Poisson) or self.case.amplifies or self.case.algorithm.walks:
             return np.full(len(p), np.inf)  # the order of amplified guarantees is not that of what is sent
         return np.where(self.sent.supported[p], self.sent.values[p] * self.case.sensitivity[p], np.inf)
 
@@ -202,6 +143,10 @@ class Prepared(NamedTuple):
 
     def linear_validity(self, linear: LinearValue) -> LinearValidity:
         """Whether the linear view is a guarantee too."""
+        if self.rounds is not None and self.rounds.values_are_fixed:
+            return "adaptive"
+        if self.through_relay and self.sent.is_linear_view[linear.agent]:
+            return "adaptive"
         # Known states say so of the points of gradients in between only if no noise is hidden inside a round; public states say so
         # of these points only where gradients are taken at the state, as in ATC.
         steps = None if self.rounds is None else diffusion_steps(self.rounds)
@@ -217,6 +162,8 @@ class Prepared(NamedTuple):
         size, found = float(case.sensitivity[p]), []
         if case.noise.law is None:
             return [Candidate(math.inf, "infinite", False)]
+        if case.algorithm.walks:
+            return [self._on_a_walk(p)]
         if isinstance(case.participation, Poisson):  # amplified message by message
             value = float(self.sent.plain[p]) * size
             return [Candidate(value, "sent-messages", False)] if self.sent.public_point[p] else []
@@ -228,10 +175,11 @@ class Prepared(NamedTuple):
             validity: Validity = "exact" if self.sent.exact[p] and case.tight else "sent-messages"
             promised = bool(self.sent.promised[p]) or case.growth_is_promised
             found.append(Candidate(float(self.sent.values[p]) * size, validity, promised))
-        if (case.view.broadcast or case.view.every_message) and self.linear is not None and case.tight:
+        fixed = self.rounds is not None and self.rounds.values_are_fixed
+        if (fixed or case.view.broadcast or case.view.every_message) and self.linear is not None and case.tight:
             linear = self.linear_value(position)
             if linear is not None and self.linear_validity(linear) == "adaptive":
-                found.append(Candidate(linear.mu, "exact", case.growth_is_promised))
+                found.append(Candidate(linear.mu, "exact", case.growth_is_promised, fixed_values=fixed))
         best = min((candidate.value for candidate in found), default=math.inf)
         if self.absorption is not None and best > 0:
             mu = self.absorption.certificate(p, size).mu
@@ -269,7 +217,7 @@ class Prepared(NamedTuple):
                     case.noise,
                     case.algorithm.name,
                     promised=case.losses is not None,
-                    random_links=self.rounds is None,
+                    random_links=self._random_links,
                 )
             )
         least = min(candidate.value for candidate in found)
@@ -287,7 +235,8 @@ class Prepared(NamedTuple):
             )
             if validity == "infinite"
             else why_finite(
-                validity, agent=p, observer=f"the observer ({case.observer})", averages=self.through_relay, gradients=case.noise.in_gradients
+                validity, agent=p, observer=f"the observer ({case.observer})", averages=self.through_relay, gradients=case.noise.in_gradients,
+                fixed_values=best.fixed_values, walk=case.algorithm.walks
             )
         )  # fmt: skip
         return Guarantee(
@@ -300,17 +249,32 @@ class Prepared(NamedTuple):
             tradeoff=tradeoff,
             validity=validity,
             reason=reason,
-            source=SOURCES[validity],
+            source=self._proved_in(best, validity),
             assumptions=() if validity == "infinite" else assumptions(
                 case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=self._promise() if best.promised else None,
-                random_links=self.rounds is None, participation=case.participation, follow=best.validity in NETWORK_NOISE or ((case.view.broadcast or self.through_relay) and not case.noise.needs_relay), pairs=self.sent.pairs,
+                random_links=self._random_links, participation=case.participation, follow=self._others_follow(best), pairs=self.sent.pairs,
                 same_model=case.same_model, clip=case.clip,
-            ) + self._of_local_steps() + self._of_sampling(best),
+            ) + self._of_local_steps() + self._of_sampling(best) + self._of_walk(),
             linear_mu=None if shown is None else shown.mu,
             linear_validity=None if shown is None else self.linear_validity(shown),
             linear_gap=None if shown is None else shown.gap,
             linear_agent=None if shown is None else shown.agent,
         )  # fmt: skip
+
+    @property
+    def _random_links(self) -> bool:
+        """Whether the account had to hold for every pattern of links."""
+        return self.rounds is None and not self.case.algorithm.walks and not self.case.noise.in_gradients
+
+    def _others_follow(self, best: Candidate) -> bool:
+        """Whether it rests on the noise of other agents."""
+        averages = (self.case.view.broadcast or self.through_relay) and not self.case.noise.needs_relay
+        return best.validity in NETWORK_NOISE or best.fixed_values or averages
+
+    def _proved_in(self, best: Candidate, validity: Validity) -> str:
+        if validity == "exact" and best.fixed_values:
+            return SOURCES["fixed-values"]
+        return SOURCES["walk" if validity != "infinite" and self.case.algorithm.walks else validity]
 
     def _promise(self) -> ConvexSmooth | None:
         """The promise in the user's words."""
@@ -330,6 +294,27 @@ class Prepared(NamedTuple):
             return ()
         known = "the observer may know who" if best.amplified is None else "nobody but the relay knows who else"
         return (f"agents take part by a draw that does not depend on data ({sampling}); {known} took part",)
+
+    def _on_a_walk(self, p: int) -> Candidate:
+        """All contributions in clear sight or, for members who wait for the token, hidden by the noise of other hops too."""
+        case, size = self.case, float(self.case.sensitivity[p])
+        local = float(self.sent.values[p]) * size
+        waits = waits_for_the_token(case.view, taps=bool(case.observer.links))
+        if case.pure or case.losses is None or not waits or math.isinf(local):
+            return Candidate(local, "sent-messages", False)
+        found = walk_tradeoff(
+            case.topology, case.algorithm, case.noise, case.view, agent=p, sensitivity=size, rounds=case.rounds, losses=case.losses
+        )  # fmt: skip
+        return Candidate(local, "amplified-by-iteration", True, found)
+
+    def _of_walk(self) -> tuple[str, ...]:
+        case = self.case
+        if not case.algorithm.walks:
+            return ()
+        most = contributions_of(case.algorithm, case.rounds)
+        return (
+            f"the agent adds at most {most} gradients, and the way of the token, which the observer may know, does not depend on data",
+        )
 
     def _amplified(self, p: int) -> SampledTradeoff | None:
         """The averages of a secret sample of agents, of whom nobody adds more than C; None where rounds differ."""
@@ -365,6 +350,9 @@ class Prepared(NamedTuple):
                 "same step and noise in every round. Use ATC or CTA with sv.noise.independent(law, self_noise=True), or another participation."
             )
         mu_one, visible = per_round
+        if case.noise.in_gradients:  # every gradient of a round draws its own records
+            times = case.algorithm.gradients_per_round
+            mu_one, visible = mu_one / math.sqrt(times), visible * times
         record = float(case.sensitivity[p])  # norm of one record's part
         if case.adjacency == "replace":
             assert case.participation.record_norm is not None  # checked with the question

@@ -20,7 +20,7 @@ _VALIDITY = {
     "exact": "exact: an attack with this success exists",
     "sent-messages": "an upper bound: what the agent sends, given away to somebody who knows everything else",
     "absorption": "an upper bound: the difference between two worlds is absorbed by the network's noise before it is read",
-    "amplified-by-iteration": "an upper bound: contracting steps forget old differences",
+    "amplified-by-iteration": "an upper bound: noise of later steps hides earlier differences",
     "infinite": "nothing is promised",
 }
 
@@ -134,7 +134,7 @@ class Guarantee:
             values.append(f"pure epsilon = {shown(self.pure_epsilon, 6)} (delta = 0)")
         elif self.mu is not None:
             values.append(f"mu = {shown(self.mu, 6)}")
-        amount = ", ".join(values) or "amplified by sampling"
+        amount = ", ".join(values) or "an epsilon for every delta"
         validity = _VALIDITY[self.validity]
         if self.validity == "exact" and self.pure_epsilon is not None:
             validity = "exact at delta = 0: an attack with this success exists; an upper bound for any larger delta"

@@ -173,9 +173,11 @@ def _message(algorithm: Algorithm, gradient: Gradient, model: Floats, received: 
     """What the agent sends after these combinations arrived, exchange by exchange."""
     passages = len(algorithm.exchanges)
     with np.errstate(over="ignore", invalid="ignore"):
-        state = algorithm.init(model)
+        state = algorithm.begun(algorithm.init(model), gradient, 1)
         for i, combination in enumerate(received):
             state = algorithm.exchanges[i % passages].update(state, combination, gradient, 1 + i // passages)
+            if (i + 1) % passages == 0:
+                state = algorithm.begun(state, gradient, 2 + i // passages)
         here = len(received)
         sent = np.asarray(algorithm.exchanges[here % passages].message(state, gradient, 1 + here // passages))
     if not np.isfinite(sent).all():

@@ -88,10 +88,9 @@ def _linear_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, round
             f"the linear view of {type(noise.law).__name__} noise is no Gaussian pair and has no mu. Use a Gaussian law, or sv.account "
             f"for the epsilon of this one."
         )
-    if noise.in_gradients or algorithm.sampling is not None:
+    if algorithm.sampling is not None:
         raise UnsupportedClaim(
-            f"the linear view covers noise in messages and agents who all take part; given '{noise.name}' noise and '{algorithm.name}'. Use "
-            f"sv.account."
+            f"the linear view covers agents who all take part, not a sample of them ({algorithm.sampling}). Use sv.account."
         )
     check_relay(algorithm, noise, topology)
     run = bound_rounds(topology, algorithm, noise, rounds)

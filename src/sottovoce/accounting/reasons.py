@@ -13,14 +13,31 @@ SOURCES = {
     "absorption": f"{PAGE}, section 'Absorption'",
     "amplified-by-iteration": f"{PAGE}, section 'Final model'",
     "infinite": f"{PAGE}, section 'When nothing is hidden'",
+    "fixed-values": f"{PAGE}, section 'The linear view'",
+    "walk": f"{PAGE}, section 'Walks'",
 }
 
 
-def why_finite(validity: str, *, agent: int, observer: str, averages: bool = False, gradients: bool = False) -> str:
-    """The proof in a sentence; `averages`: of what a relay sends out, `gradients`: of noise in gradients."""
+def why_finite(
+    validity: str,
+    *,
+    agent: int,
+    observer: str,
+    averages: bool = False,
+    gradients: bool = False,
+    fixed_values: bool = False,
+    walk: bool = False,
+) -> str:
+    """The proof in a sentence; `averages`: of what a relay sends out, `gradients`: of noise in gradients; `fixed_values`: as in gossip; `walk`: of a token."""
     if validity == "sent-messages" and (averages or gradients):
         what = f"the noisy gradients agent {agent} takes" if gradients else "the averages that the relay sends out"
         return f"Whatever {observer} sees follows from {what} and from what does not depend on agent {agent}'s data."
+    if validity == "exact" and fixed_values:
+        return f"Values do not react to what agents hear, so {observer} sees a fixed linear map of them and of the noise, at exactly this distance."
+    if validity == "amplified-by-iteration" and walk:
+        return (
+            f"Before the token comes to {observer}, what agent {agent} added is hidden by the noise of other hops too."
+        )
     match validity:
         case "exact":
             return f"Given what {observer} has read, agent {agent}'s next contribution is hidden by fresh noise alone."

@@ -4,6 +4,7 @@ Gaussian     mu-GDP: at most as distinguishable as N(0, 1) and N(mu, 1)
 pure         epsilon-DP with delta = 0; for delta > 0 the exact trade-off of the worst pure mechanism, randomized response
 subsampled   T Gaussian mechanisms on Poisson-sampled records, by privacy-loss distributions; no finite mu is exact
 fixed size   T Gaussian mechanisms on samples of a fixed size, the same way; another mechanism with other numbers
+walk         contributions to a token, each hidden by a random number of noises; the worst of several agents together
 """
 
 import math
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sottovoce.accounting import fixed_size, gaussian, pure, subsampled
+from sottovoce.accounting.walk.tradeoffs import WalkTradeoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +124,30 @@ class FixedSizeTradeoff:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class WorstTradeoff:
+    """The largest of several, where which one is the largest depends on delta."""
+
+    parts: tuple[WalkTradeoff, ...]
+
+    @property
+    def mu(self) -> None:
+        """None: the guarantee is no Gaussian one."""
+        return None
+
+    def scaled(self, factor: float) -> "WorstTradeoff":
+        """What holds when the noise is multiplied by this factor."""
+        return WorstTradeoff(tuple(part.scaled(factor) for part in self.parts))
+
+    def epsilon(self, delta: float) -> float:
+        """An epsilon for this delta that holds for all of them."""
+        return max(part.epsilon(delta) for part in self.parts)
+
+    def delta(self, epsilon: float) -> float:
+        """A delta for this epsilon that holds for all of them."""
+        return max(part.delta(epsilon) for part in self.parts)
+
+
 SampledTradeoff = SubsampledTradeoff | FixedSizeTradeoff
-Tradeoff = GaussianTradeoff | PureTradeoff | SubsampledTradeoff | FixedSizeTradeoff
+SearchedTradeoff = SampledTradeoff | WalkTradeoff | WorstTradeoff  # no closed form in the noise
+Tradeoff = GaussianTradeoff | PureTradeoff | SearchedTradeoff

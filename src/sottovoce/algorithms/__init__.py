@@ -8,7 +8,10 @@ from sottovoce.algorithms.consensus import consensus
 from sottovoce.algorithms.cta import cta
 from sottovoce.algorithms.dgd import dgd
 from sottovoce.algorithms.fedavg import fedavg
+from sottovoce.algorithms.gossip import gossip
 from sottovoce.algorithms.inexact_admm import inexact_admm
+from sottovoce.algorithms.muffliato import muffliato
+from sottovoce.algorithms.random_walk import random_walk
 from sottovoce.algorithms.sampling import AgentSampling, FixedAgents, PoissonAgents, check_sampling
 from sottovoce.algorithms.three_matrix import three_matrix
 
@@ -19,6 +22,9 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "dgd": dgd,
     "fedavg": fedavg,
     "inexact_admm": inexact_admm,
+    "gossip": gossip,
+    "muffliato": muffliato,
+    "random_walk": random_walk,
 }
 
 __all__ = [
@@ -36,6 +42,9 @@ __all__ = [
     "cta",
     "dgd",
     "fedavg",
+    "gossip",
     "inexact_admm",
+    "muffliato",
+    "random_walk",
     "three_matrix",
 ]

@@ -1,6 +1,7 @@
 """The contract of an algorithm: what ONE agent does in a round.
 
     state   = init(model)                                   before the first round
+    state   = begin(state, gradient, round)                 at the start of a round, where there is something to do before sending
     for every exchange of the round:
         psi   = message(state, gradient, round)             what the agent sends
         state = update(state, received, gradient, round)    received = sum_l a_lk psi_l, own copy included, noise and all
@@ -79,11 +80,18 @@ class Algorithm(NamedTuple):
         _always  # False: this round's messages only repeat what was sent before, so no noise
     )
     parameters: Mapping[str, Any] = {}
+    begin: Callable[[State, Gradient, Any], State] | None = None  # None: nothing happens before the first message
     linear_part: "Algorithm | None" = None  # the same without its projections on boxes; None: it has none
     local_steps: LocalSteps | None = None  # None: one gradient in a message
     clipped_update: ClippedUpdate | None = None  # None: messages are not bounded as a whole
     sampling: AgentSampling | None = None  # None: everybody takes part in every round
+    contributions: int | None = None  # the most gradients that one agent adds in a run; None: no limit
+    walks: bool = False  # one agent at a time: a token on `topology.with_walk()`
     needs_relay: str | None = None  # what needs agents that all receive the same average, in words; None: nothing
+
+    def begun(self, state: State, gradient: Gradient, round_: Any) -> State:
+        """The state from which the round's first message is made."""
+        return state if self.begin is None else self.begin(state, gradient, round_)
 
     @property
     def gradients_per_round(self) -> int:

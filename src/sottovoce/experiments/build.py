@@ -39,7 +39,7 @@ def build(config: Config) -> Experiment:
     privacy = None if config.privacy is None else _privacy(config, config.privacy, problem)
     for observer in () if privacy is None else privacy.observers:
         view(observer, topology)  # refuses one that this topology does not have
-    algorithm = _algorithm(config)
+    algorithm = _algorithm(config, topology)
     check_sampling(algorithm.sampling, topology.num_agents)
     check_relay(algorithm, noise, topology)
     check_gradients(algorithm, noise, settings.rounds)
@@ -90,6 +90,8 @@ def _topology(section: sections.Topology, experiment_seed: int, sizes: list[int]
             topology = make(section.agents, getattr(section, density), seed=seed, weights=section.weights)
     if section.dropout is not None:
         return topology.with_dropout(section.dropout)
+    if section.walk:
+        return topology.with_walk()
     return topology.with_random_pair() if section.random_pair else topology
 
 
@@ -126,7 +128,7 @@ def _refuse_promise(config: Config) -> None:
         )
 
 
-def _algorithm(config: Config) -> Algorithm:
+def _algorithm(config: Config, topology: Topology) -> Algorithm:
     section, privacy = config.algorithm, config.privacy
     make: Callable[..., Algorithm] = ALGORITHMS[section.kind]
     match section:
@@ -145,6 +147,13 @@ def _algorithm(config: Config) -> Algorithm:
                 if privacy is not None and privacy.clips == "update"
                 else None,
             )
+        case sections.GossipAlgorithm():
+            return make(acceleration=topology.spectral_gap if section.accelerated else None)
+        case sections.MuffliatoAlgorithm():
+            gap = topology.spectral_gap if section.accelerated else None
+            return make(step_size=section.step_size, gossip_steps=section.gossip_steps, acceleration=gap)
+        case sections.RandomWalkAlgorithm():
+            return make(step_size=section.step_size, contributions=section.contributions)
         case sections.DgdAlgorithm():
             return make(step_size=section.step_size, gradient_rounds=section.gradient_rounds, box=section.box)
         case _:

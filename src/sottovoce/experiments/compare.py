@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.accounting import Guarantee, account
 from sottovoce.accounting.calibration import noise_factor
-from sottovoce.accounting.candidates import Adjacency, Unit
+from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim

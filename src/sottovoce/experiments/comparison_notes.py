@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.candidates import Adjacency, Unit
+from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.participation import Participation
 from sottovoce.problems import ConvexSmooth
 

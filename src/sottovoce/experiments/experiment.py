@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting.candidates import Adjacency, Unit
+from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.noise import Noise

@@ -4,7 +4,7 @@ A key that means nothing for the chosen kind is thereby as unknown as a misspelt
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -33,15 +33,19 @@ class ExperimentSection(Section):
 
 
 class TopologySection(Section):
-    """What every topology may have on top: links that fail, or one random pair of neighbours awake per round."""
+    """What every topology may have on top: links that fail, one random pair of neighbours awake per round, or a walking token."""
 
     dropout: Fraction | None = None
     random_pair: bool = False
+    walk: bool = False
 
     @model_validator(mode="after")
     def _one_schedule(self) -> Self:
-        if self.dropout is not None and self.random_pair:
-            raise wrong("dropout and random_pair are two schedules of active links; keep one")
+        given = {"dropout": self.dropout is not None, "random_pair": self.random_pair, "walk": self.walk}
+        if sum(given.values()) > 1:
+            raise wrong(
+                f"{' and '.join(name for name, on in given.items() if on)} are two schedules of active links; keep one"
+            )
         return self
 
 
@@ -169,8 +173,43 @@ class InexactAdmmAlgorithm(Section):
     batch_size: Count | None = None
 
 
+class GossipAlgorithm(Section):
+    """Averaging of values with the neighbours."""
+
+    batch_size: ClassVar[None] = None  # all records make up an agent's value
+
+    kind: Literal["gossip"]
+    accelerated: bool = False
+
+
+class MuffliatoAlgorithm(Section):
+    """A gradient step and several averaging steps per round."""
+
+    kind: Literal["muffliato"]
+    step_size: Positive
+    gossip_steps: Count
+    accelerated: bool = False
+    batch_size: Count | None = None
+
+
+class RandomWalkAlgorithm(Section):
+    """One token that walks over the agents."""
+
+    kind: Literal["random_walk"]
+    step_size: Positive
+    contributions: Count | None = None
+    batch_size: Count | None = None
+
+
 Algorithm = Annotated[
-    DiffusionAlgorithm | DgdAlgorithm | FedavgAlgorithm | InexactAdmmAlgorithm, Field(discriminator="kind")
+    DiffusionAlgorithm
+    | DgdAlgorithm
+    | FedavgAlgorithm
+    | InexactAdmmAlgorithm
+    | GossipAlgorithm
+    | MuffliatoAlgorithm
+    | RandomWalkAlgorithm,
+    Field(discriminator="kind"),
 ]
 
 

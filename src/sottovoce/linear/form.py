@@ -107,6 +107,7 @@ def _evaluate(algorithm: Algorithm, round_: int, symbols: np.ndarray) -> LinearR
 
     state = _refill(template, iter(symbols[:blocks]))
     model = np.asarray(algorithm.model(state), dtype=float)
+    state = algorithm.begun(state, gradient, round_)
     messages = []
     for j, exchange in enumerate(algorithm.exchanges):
         messages.append(np.asarray(exchange.message(state, gradient, round_), dtype=float))

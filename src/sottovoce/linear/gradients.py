@@ -17,7 +17,7 @@ def gradients_taken(algorithm: Algorithm, round_: int = 1) -> tuple[int, ...]:
         taken.append(int(step))
         return np.zeros_like(w)
 
-    state = algorithm.init(np.zeros(1))
+    state = algorithm.begun(algorithm.init(np.zeros(1)), gradient, round_)
     for exchange in algorithm.exchanges:
         exchange.message(state, gradient, round_)
         state = exchange.update(state, np.zeros(1), gradient, round_)

@@ -49,9 +49,13 @@ def network_round(bound: BoundRound) -> NetworkRound:
     """Compose the round from the agent's linear form, the weights and the noise maps."""
     form, K = bound.form, len(bound.exchanges[0].links.perron)
     counts = [exchange.noise.num_sources for exchange in bound.exchanges]
-    width = form.blocks * K + K + sum(counts)
+    width = form.blocks * K + K + sum(counts) + K * bound.noisy_gradients
     known = [_placed(sparse.eye_array(K), b * K, width) for b in range(form.blocks)]
     gradient = _placed(sparse.eye_array(K), form.blocks * K, width)
+    owners = [exchange.noise.owners for exchange in bound.exchanges]
+    if bound.noisy_gradients:
+        gradient = gradient + _placed(sparse.eye_array(K), width - K, width)
+        owners.append(np.stack([np.arange(K), np.full(K, -1)], axis=1))
     links: list[sparse.csr_array] = []
     own: list[sparse.csr_array] = []
     received: list[sparse.csr_array] = []
@@ -83,7 +87,7 @@ def network_round(bound: BoundRound) -> NetworkRound:
         own=tuple(own),
         received=tuple(received),
         active=tuple(exchange.links.weights > 0 for exchange in bound.exchanges),
-        owners=np.concatenate([exchange.noise.owners for exchange in bound.exchanges]),
+        owners=np.concatenate(owners),
     )
 
 

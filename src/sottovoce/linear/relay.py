@@ -4,7 +4,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear.centroid import exchange_topologies
 from sottovoce.noise import Noise, bind, own_copy_is_the_message
-from sottovoce.topologies import Topology
+from sottovoce.topologies import Topology, Walk
 
 
 def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
@@ -14,6 +14,7 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
         IncompatibleChoice: the algorithm or the scheme needs a relay, or needs links between agents.
     """
     for used in exchange_topologies(algorithm, topology):
+        _check_walk(algorithm, noise, used)
         if not used.relay:
             _refuse_without_relay(algorithm, noise, used)
             continue
@@ -31,6 +32,32 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
                 f"'{noise.name}' has noise shared by pairs, which does not cancel when only some agents take part in a round. Let all take "
                 f"part (participation=1.0), or use sv.noise.independent(law)."
             )
+
+
+def _check_walk(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
+    walks = isinstance(topology.schedule, Walk)
+    if algorithm.walks and not walks:
+        raise IncompatibleChoice(
+            f"'{algorithm.name}' is one token that walks over the agents, and '{topology.name}' has none. Use topology.with_walk()."
+        )
+    if walks and not algorithm.walks:
+        raise IncompatibleChoice(
+            f"on '{topology.name}' a token walks, and in '{algorithm.name}' all agents work in every round. Use sv.algorithms.random_walk, or "
+            f"the topology without a walk."
+        )
+    if (
+        walks
+        and noise.law is not None
+        and not own_copy_is_the_message(bind(noise, topology.active_links()), topology.active_links())
+    ):
+        raise IncompatibleChoice(
+            f"a token is one message with one noise, and '{noise.name}' with these options has several. Use "
+            f"sv.noise.independent(law, self_noise=True), or sv.noise.gradient(law)."
+        )
+    if walks and (noise.law is not None) and (bind(noise, topology.active_links()).owners[:, 1] >= 0).any():
+        raise IncompatibleChoice(
+            f"'{noise.name}' has noise shared by pairs, which does not cancel on a token. Use sv.noise.independent(law)."
+        )
 
 
 def _refuse_without_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:

@@ -30,6 +30,7 @@ class BoundRound(NamedTuple):
 
     form: LinearRound
     exchanges: tuple[BoundExchange, ...]
+    noisy_gradients: bool = False  # every agent's gradient carries a source of its own
 
 
 class Rounds(NamedTuple):
@@ -43,6 +44,14 @@ class Rounds(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.which)
+
+    @property
+    def values_are_fixed(self) -> bool:
+        """Whether gradients enter in the first round only, at the point from which everybody starts: nothing reacts to what agents hear."""
+        first, *others = [self.distinct[index].form for index in dict.fromkeys(self.which)]
+        later = [*others, *([first] if np.any(self.which[1:] == self.which[0]) else [])]
+        at_start = first.gradient_at is None or not first.gradient_at[first.blocks :].any()
+        return at_start and not any(form.messages[:, -1].any() or form.state[:, -1].any() for form in later)
 
     def at(self, position: int) -> BoundRound:
         """The round at a position counted from 0."""
@@ -86,7 +95,7 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
         if key not in distinct:
             distinct[key] = len(made)
             exchanges = tuple(BoundExchange(held[j][i], maps[j][i]) for j, i in enumerate(places))
-            made.append(BoundRound(linear_round(linear, t), exchanges))
+            made.append(BoundRound(linear_round(linear, t), exchanges, noise.in_gradients))
         elif checked:
             linear_round(linear, t)  # refuses functions that stop being linear later on
         which[t - 1] = distinct[key]

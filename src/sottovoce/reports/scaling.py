@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 
+MAX_TICKS = 8
 Points = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # x, y, y_error, each [n]
 
 
@@ -29,7 +31,8 @@ def scaling(
 ) -> Figure:
     """One line with error bars per series.
 
-    A reference slope s is the line y = c x^s on logarithmic axes, with c such that it runs below the first series.
+    A reference slope s is the line y = c x^s on logarithmic axes, with c such that it runs below the series whose own slope is nearest to s.
+    A logarithmic x axis of few values has its ticks there; short logarithmic axes have plain numbers.
 
     Args:
         series: label -> (x, y, y_error), one entry per point; y_error is the half-length of the bar, or None.
@@ -68,7 +71,11 @@ def scaling(
         if title is not None:
             axes.set_title(title)
         if reference_slopes:
-            _draw_slopes(axes, next(iter(points.values())), reference_slopes)
+            _draw_slopes(axes, list(points.values()), reference_slopes)
+        if log_x:
+            _label_swept_values(axes, np.unique(np.concatenate([x for x, _, _ in points.values()])))
+        if log_y:
+            _label_short_axis(axes)
         picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(series), 3))
         put_caption(figure, caption)
     return figure
@@ -95,12 +102,36 @@ def _checked(
     return x[order], y[order], None if error is None else error[order]
 
 
-def _draw_slopes(axes: Axes, points: Points, slopes: Sequence[float]) -> None:
+def _label_swept_values(axes: Axes, values: np.ndarray) -> None:
+    """Ticks at the values themselves, unless there are too many to be read."""
+    if len(values) <= MAX_TICKS:
+        axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _label_short_axis(axes: Axes) -> None:
+    """Plain numbers on a vertical axis of less than two decades, where powers of ten would be one or two."""
+    low, high = axes.get_ylim()
+    if high / low < 100:
+        axes.yaxis.set_major_locator(
+            LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high / low < 10 else (1.0, 2.0, 5.0))
+        )
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _slope(points: Points) -> float:
     x, y, _ = points
-    ends = np.array([x[0], x[-1]])
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0]) if len(set(x.tolist())) > 1 else 0.0
+
+
+def _draw_slopes(axes: Axes, series: Sequence[Points], slopes: Sequence[float]) -> None:
     for slope in slopes:
         if not np.isfinite(slope):
             raise ConfigError(f"reference slope {slope} must be a finite number.")
+        x, y, _ = min(series, key=lambda points: abs(_slope(points) - slope))
+        ends = np.array([x[0], x[-1]])
         constant = 0.6 * np.min(y / x**slope)
         line = constant * ends**slope
         axes.plot(

@@ -136,6 +136,7 @@ def chunks(
             algorithms,
             noises,
             rounds=rounds,
+            repeats=repeats,
             seed=seed,
             batch_size=batch_size,
             dtype=jnp.dtype(dtype),

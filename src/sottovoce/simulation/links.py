@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.simulation import random
 from sottovoce.simulation.neighbours import Group, expand, group_by_width, weighted_sum
-from sottovoce.topologies import ActiveLinks, Dropout, Listed, RandomPair, Static, Topology
+from sottovoce.topologies import ActiveLinks, Dropout, Listed, RandomPair, Static, Topology, Walk
 from sottovoce.topologies.topology import MATRIX_LIMIT
 
 Array = Any
@@ -26,6 +26,13 @@ class Weights(NamedTuple):
 
     link: Array
     own: Array
+
+
+class Hop(NamedTuple):
+    """One hop of a token per repeat: from whom to whom."""
+
+    sender: Array  # [R]
+    receiver: Array  # [R]
 
 
 class LinkPlan(NamedTuple):
@@ -46,13 +53,17 @@ def plan_links(topology: Topology) -> LinkPlan:
     num_agents, links = topology.num_agents, topology.links
     full = num_agents <= MATRIX_LIMIT and len(links) > DENSE_FILL * num_agents**2
     dense = isinstance(topology.schedule, Static) and (num_agents <= DENSE_AGENTS or full)
-    groups = () if dense else group_by_width(links[:, 1], links[:, 0], num_agents)
+    groups = (
+        () if dense or isinstance(topology.schedule, Walk) else group_by_width(links[:, 1], links[:, 0], num_agents)
+    )
     return LinkPlan(topology, groups, dense)
 
 
 def link_arrays(plan: LinkPlan) -> dict[str, Any]:
     """Everything a round reads about the links, as arrays to pass to the compiled program."""
     topology = plan.topology
+    if isinstance(topology.schedule, Walk):
+        return {}  # the path depends on the run
     if plan.dense:
         return {"matrix": topology.matrix}
     groups = [{"source": group.source, "entry": group.entry, "present": group.present} for group in plan.groups]
@@ -74,6 +85,12 @@ def link_arrays(plan: LinkPlan) -> dict[str, Any]:
         arrays["ends"] = topology.pairs[topology.link_pairs].astype(np.int32)
         arrays["receiver"] = topology.links[:, 1].astype(np.int32)
     return arrays
+
+
+def hop_of_round(path: Array, round_: Array, repeats: Array) -> Hop:
+    """The hop of a round in these repeats, from the holders [all repeats, rounds + 1]."""
+    ids = repeats.astype(jnp.int32)
+    return Hop(path[ids, round_ - 1], path[ids, round_])
 
 
 def possible_links(topology: Topology) -> list[ActiveLinks]:
@@ -111,8 +128,11 @@ def weights_of_round(plan: LinkPlan, arrays: dict[str, Any], round_: Array, keys
     return Weights(link, 1 - given)
 
 
-def combine(plan: LinkPlan, arrays: dict[str, Any], weights: Weights | None, messages: Array) -> Array:
+def combine(plan: LinkPlan, arrays: dict[str, Any], weights: Weights | Hop | None, messages: Array) -> Array:
     """sum_l a_lk messages[l] for every receiver k, own copy included; messages [K, d, ..., R]."""
+    if isinstance(weights, Hop):
+        lanes = jnp.arange(messages.shape[-1])
+        return messages.at[weights.receiver, ..., lanes].set(messages[weights.sender, ..., lanes])
     if plan.dense:
         flat = messages.reshape(messages.shape[0], -1)
         # Full precision: accelerators would otherwise shorten float32 products to about ten bits.

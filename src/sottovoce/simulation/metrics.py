@@ -6,7 +6,9 @@
     loss            uniform average of the agents' risks at the centroid
     accuracy        of the centroid, on the test records when given, else on all training records (classification only)
 
-and only when asked for, because every agent's model is evaluated: accuracy_average over the agents and accuracy_worst of the worst.
+On a walk the token takes the place of the centroid.
+
+And only when asked for, because every agent's model is evaluated: accuracy_average over the agents and accuracy_worst of the worst.
 """
 
 from typing import Any
@@ -47,10 +49,12 @@ def _has_optimum(problem: Any) -> bool:
     return True
 
 
-def measure(names: tuple[str, ...], problem: Any, arrays: dict[str, Any], models: Array) -> Array:
-    """The metrics of models [K, d, S, R]: [len(names), S, R]."""
+def measure(
+    names: tuple[str, ...], problem: Any, arrays: dict[str, Any], models: Array, token: Array | None = None
+) -> Array:
+    """The metrics of models [K, d, S, R]: [len(names), S, R]; where a token [d, S, R] walks, it stands for the centroid."""
     values: dict[str, Array] = {}
-    centroid = _weighted_sum(arrays["perron"], models)  # [d, S, R]
+    centroid = _weighted_sum(arrays["perron"], models) if token is None else token  # [d, S, R]
     if "msd_centroid" in names:
         values["msd_centroid"] = ((centroid - arrays["optimum"][:, None, None]) ** 2).sum(axis=0)
     if "msd_average" in names:

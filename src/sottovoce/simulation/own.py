@@ -24,21 +24,23 @@ class Own(NamedTuple):
     records: tuple[Any, ...]  # per gradient of the round; empty: all records
     noise: tuple[Array, ...]  # per gradient of the round [K, d, S, R]; empty: none
     round: Array
+    share: tuple[Array, ...] = ()  # one [K, R]: the factor on every gradient, before its noise; empty: one
 
     def apply(self, function: Any, *values: Any) -> Any:
         """Apply an agent's function to every agent, scheme and repeat; each value's leaves are [K, d, S, R]."""
 
-        def one(data: Any, records: Any, noise: Any, *own: Any) -> Any:
+        def one(data: Any, records: Any, share: Any, noise: Any, *own: Any) -> Any:
             def gradient(w: Array, step: int = 0) -> Array:
                 found = self.problem.batch_gradient(w, records[step]) if records else self.problem.gradient(w, data)
+                found = share[0] * found if share else found
                 return found + noise[step] if noise else found
 
             return function(*own, gradient, self.round)
 
         lane = (-1,) * (1 + len(values))
-        over_schemes = jax.vmap(one, in_axes=(None, None, *lane), out_axes=-1)
-        over_repeats = jax.vmap(over_schemes, in_axes=(None, -1, *lane), out_axes=-1)
-        return jax.vmap(over_repeats)(self.data, self.records, self.noise, *values)
+        over_schemes = jax.vmap(one, in_axes=(None, None, None, *lane), out_axes=-1)
+        over_repeats = jax.vmap(over_schemes, in_axes=(None, -1, -1, *lane), out_axes=-1)
+        return jax.vmap(over_repeats)(self.data, self.records, self.share, self.noise, *values)
 
 
 def draw_records(

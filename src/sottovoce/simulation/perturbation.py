@@ -22,7 +22,7 @@ from sottovoce.errors import IncompatibleChoice
 from sottovoce.noise import Gaussian, Noise, NoiseMap, bind, received_map
 from sottovoce.simulation.links import LinkPlan, possible_links
 from sottovoce.simulation.neighbours import Group, group_by_width
-from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
+from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
 
 Array = Any
 Kind = Literal["nothing", "broadcast", "aggregated", "in place", "gathered"]
@@ -50,6 +50,12 @@ def plan_noise(noise: Noise, plan: LinkPlan, centroid: np.ndarray) -> tuple[Pert
     Returns:
         The plan and the arrays it reads.
     """
+    if isinstance(plan.topology.schedule, Walk):  # the token's noise goes with it
+        links = plan.topology.active_links()
+        noise_map = bind(noise, links)
+        if noise_map.num_sources == 0:
+            return Perturbation("nothing", noise, noise_map, links), {}
+        return Perturbation("broadcast", noise, noise_map, links), {"after": np.zeros(len(links.perron))}
     if not isinstance(plan.topology.schedule, Static | Listed):
         return _plan_random(noise, plan.topology, centroid)
     every = [links._replace(perron=centroid) for links in possible_links(plan.topology)]

@@ -9,6 +9,7 @@ The number of rounds is an argument of the program, not part of it: any division
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,13 +22,13 @@ from sottovoce.noise import Noise
 from sottovoce.simulation import random
 from sottovoce.simulation.cache import enable_compilation_cache
 from sottovoce.simulation.draws import Share, draw, law_scale, same_draw, share
-from sottovoce.simulation.links import LinkPlan, combine, link_arrays, plan_links, weights_of_round
+from sottovoce.simulation.links import Hop, LinkPlan, combine, hop_of_round, link_arrays, plan_links, weights_of_round
 from sottovoce.simulation.materialise import materialise
 from sottovoce.simulation.metrics import measure
 from sottovoce.simulation.own import Own, draw_gradient_noise, draw_records, side_by_side
 from sottovoce.simulation.participants import draw_participants
 from sottovoce.simulation.perturbation import Perturbation, plan_noise
-from sottovoce.topologies import Topology
+from sottovoce.topologies import Topology, visits_before, walk_paths
 
 Array = Any
 
@@ -95,6 +96,7 @@ def plan_comparison(
     noises: Mapping[Any, Noise],
     *,
     rounds: int,
+    repeats: int,
     seed: int,
     batch_size: int | None,
     dtype: Any,
@@ -135,11 +137,23 @@ def plan_comparison(
         ],  # per algorithm [S, rounds]
         "perron": [weighting.weights for weighting in centroids],
     }
+    if any(algorithm.walks for algorithm in plan.algorithms):
+        arrays["walk"] = _walk_arrays(topology, plan.algorithms, rounds=rounds, repeats=repeats, seed=seed)
     if "msd_centroid" in metrics or "msd_average" in metrics:
         arrays["optimum"] = problem.optimum
     if test is not None:
         arrays["test_features"], arrays["test_labels"] = test
     return plan, jax.tree.map(lambda value: _cast(value, dtype), arrays)
+
+
+def _walk_arrays(
+    topology: Topology, algorithms: tuple[Algorithm, ...], *, rounds: int, repeats: int, seed: int
+) -> dict[str, Any]:
+    """The token's path in every repeat, and, per algorithm, in which rounds its holder still adds a gradient."""
+    path = walk_paths(topology, rounds, seed=seed, repeats=repeats)
+    before = visits_before(path, topology.num_agents)
+    most = [rounds + 1 if algorithm.contributions is None else algorithm.contributions for algorithm in algorithms]
+    return {"path": path, "adds": [before < limit for limit in most]}
 
 
 def _scales(noise: Noise, algorithm: Algorithm, rounds: int) -> Array:
@@ -189,10 +203,13 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
 
         def body(i: Array, carry: Any) -> Any:
             states, buffers = carry
-            states = _round(plan, arrays, states, done + i + 1, streams, really)
+            hop = hop_of_round(arrays["walk"]["path"], done + i + 1, repeats) if "walk" in arrays else None
+            states = _round(plan, arrays, states, done + i + 1, streams, really, hop, repeats)
             if plan.metrics:
                 buffers = tuple(
-                    buffer.at[:, i].set(measure(plan.metrics, plan.problem, {**arrays, "perron": q}, model))
+                    buffer.at[:, i].set(
+                        measure(plan.metrics, plan.problem, {**arrays, "perron": q}, model, _token(model, hop))
+                    )
                     for buffer, q, model in zip(buffers, arrays["perron"], models_of(plan, states), strict=True)
                 )
             return states, buffers
@@ -203,9 +220,18 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
     return jax.jit(advance)
 
 
-def _round(plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array) -> Any:
-    weights = [
-        None if link_plan.fixed else weights_of_round(link_plan, held, t, streams[random.LINKS])
+def _token(models: Array, hop: Hop | None) -> Array | None:
+    """What the receiver of a hop now holds, [d, S, R]; None where nothing walks."""
+    if hop is None:
+        return None
+    return jnp.moveaxis(models[hop.receiver, ..., jnp.arange(models.shape[-1])], 0, -1)
+
+
+def _round(
+    plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array, hop: Hop | None, repeats: Array
+) -> Any:
+    weights: list[Any] = [
+        None if link_plan.fixed else hop or weights_of_round(link_plan, held, t, streams[random.LINKS])
         for link_plan, held in zip(plan.links, arrays["links"], strict=True)
     ]
     records: tuple[Any, ...] = ()
@@ -234,7 +260,12 @@ def _round(plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really:
     for index, (algorithm, state) in enumerate(zip(plan.algorithms, states, strict=True)):
         factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
         own = Own(plan.problem, arrays["data"], records, side_by_side(in_gradients, factor), t)
-        counts = _draw_counts(plan, algorithm, t, streams[random.AGENTS], really)
+        if algorithm.walks:
+            adds = arrays["walk"]["adds"][index][repeats.astype(jnp.int32), t - 1]
+            own = own._replace(share=(jnp.broadcast_to(adds, (plan.shape[0], *adds.shape)).astype(plan.dtype),))
+        if algorithm.begin is not None:
+            state = materialise(really, partial(own.apply, algorithm.begin, state))
+        counts = _draw_counts(plan, algorithm, t, streams[random.AGENTS], really, hop)
         for e, exchange in enumerate(algorithm.exchanges):
             use, links = plan.exchange_noise[index][e], plan.exchange_links[index][e]
             shares = noise[use]
@@ -327,8 +358,10 @@ def _heard(own: Own, exchange: Exchange, state: Any, sent: Array, counts: Array)
     return known + counts[:, None, None, :] * (sent - known)
 
 
-def _draw_counts(plan: Plan, algorithm: Algorithm, t: Array, keys: Any, really: Array) -> Array | None:
+def _draw_counts(plan: Plan, algorithm: Algorithm, t: Array, keys: Any, really: Array, hop: Hop | None) -> Array | None:
     """[K, R] how much each agent counts; None when all take part."""
+    if hop is not None:  # the holder alone
+        return (jnp.arange(plan.shape[0])[:, None] == hop.sender[None, :]).astype(plan.dtype)
     sampling = algorithm.sampling
     if sampling is None:
         return None

@@ -21,8 +21,9 @@ from sottovoce.topologies.graphs import (
     ring,
     star,
 )
-from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static
+from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static, Walk
 from sottovoce.topologies.topology import ActiveLinks, Topology
+from sottovoce.topologies.walk import visits_before, walk_paths
 
 TOPOLOGIES: dict[str, Callable[..., Topology]] = {
     "ring": ring,
@@ -46,6 +47,7 @@ __all__ = [
     "Schedule",
     "Static",
     "Topology",
+    "Walk",
     "complete",
     "erdos_renyi",
     "federation",
@@ -59,4 +61,6 @@ __all__ = [
     "path",
     "ring",
     "star",
+    "visits_before",
+    "walk_paths",
 ]

@@ -23,7 +23,7 @@ from scipy import sparse
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.topologies import spectrum
 from sottovoce.topologies.left_stochastic import left_stochastic, require_connected, whole_number
-from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static, describe_schedule
+from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static, Walk, describe_schedule
 from sottovoce.topologies.weights import DENSE_LIMIT, one_way_link
 
 STATIC = Static()
@@ -173,6 +173,12 @@ class Topology:
         return all(spectrum.rows_sum_to_one(weights) for weights in rounds)
 
     @cached_property
+    def is_uniform(self) -> bool:
+        """Whether everybody gives everybody, itself included, the same weight 1/K."""
+        complete = self.weights.nnz == self.num_agents**2
+        return complete and bool(np.allclose(self.weights.data, 1.0 / self.num_agents, rtol=1e-9, atol=0.0))
+
+    @cached_property
     def is_reversible(self) -> bool:
         """Whether q_m a_lm = q_l a_ml for every pair (l, m): then dropping both directions of a pair keeps q."""
         return spectrum.unbalanced_link(self.weights, self.perron) is None
@@ -271,6 +277,23 @@ class Topology:
         self_weights = 1.0 - links.sum(axis=0)
         weights = left_stochastic(links + sparse.diags_array(self_weights, format="csc"))
         return replace(self, weights=weights, schedule=RandomPair(), rule="random pair")
+
+    def with_walk(self) -> Topology:
+        """The same links, on which one token walks: in every round its holder hands it on, or keeps it, by the weights.
+
+        Weights are symmetric, so that in the long run the token visits all agents equally often.
+
+        Raises:
+            IncompatibleChoice: The weights are not symmetric, or there is a schedule already.
+        """
+        self._require_unscheduled("with_walk")
+        difference = abs(self.weights - self.weights.T)
+        if difference.nnz and difference.max() > 1e-12:
+            raise IncompatibleChoice(
+                "with_walk needs symmetric weights, so that a token visits all agents equally often; these are not. "
+                "Use weights='metropolis' or 'laplacian'."
+            )
+        return replace(self, schedule=Walk())
 
     def with_schedule(self, matrices: Sequence[Any]) -> Topology:
         """The same agents with listed weights: round t (from 1) uses matrix (t - 1) mod n of the list.

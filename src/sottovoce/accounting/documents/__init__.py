@@ -8,7 +8,9 @@ module per document:
     rizk                 Rizk et al. 2023: sensitivity with high probability, epsilon, mutual information
     showkatbakhsh        Showkatbakhsh et al.: two-stage gradient descent with Gaussian noise, and its schedule
     showkatbakhsh_error  the same document's error bound
+    cyffers_walk         Cyffers & Bellet 2022: a walking token on the ring and the complete graph
     appfl                APPFL notes: how much one step of federated averaging or inexact ADMM changes with one record
+    cyffers_muffliato    Cyffers et al. 2022: what gossip averaging tells one agent about another, as a sum over messages
 """
 
 from sottovoce.accounting.documents.appfl import (
@@ -16,6 +18,19 @@ from sottovoce.accounting.documents.appfl import (
     appfl_removal_as_printed,
     appfl_removal_sensitivity,
     appfl_replacement_sensitivity,
+)
+from sottovoce.accounting.documents.cyffers_muffliato import (
+    cyffers_muffliato_epsilon,
+    cyffers_muffliato_mean_epsilon,
+)
+from sottovoce.accounting.documents.cyffers_walk import (
+    cyffers_complete_gradient_epsilon,
+    cyffers_complete_sum_epsilon,
+    cyffers_known_senders_epsilon,
+    cyffers_lemma_epsilon,
+    cyffers_ring_epsilon,
+    cyffers_ring_histogram_share,
+    cyffers_visits,
 )
 from sottovoce.accounting.documents.rizk import (
     rizk_epsilon,
@@ -54,6 +69,15 @@ __all__ = [
     "appfl_removal_as_printed",
     "appfl_removal_sensitivity",
     "appfl_replacement_sensitivity",
+    "cyffers_complete_gradient_epsilon",
+    "cyffers_complete_sum_epsilon",
+    "cyffers_known_senders_epsilon",
+    "cyffers_lemma_epsilon",
+    "cyffers_muffliato_epsilon",
+    "cyffers_muffliato_mean_epsilon",
+    "cyffers_ring_epsilon",
+    "cyffers_ring_histogram_share",
+    "cyffers_visits",
     "rizk_epsilon",
     "rizk_failure_probability",
     "rizk_mutual_information",

@@ -1,0 +1,117 @@
+"""A walking token in the accountant: what all contributions give away in clear sight, and what agents who wait for the token see.
+
+Whoever reads every hop sees each contribution of agent p behind the noise of that hop alone: N contributions cost N times one, at most those in
+the N rounds with the least noise. Agents who see the token only when they hold it are covered by `walk`: under the promise of
+convex, smooth losses and steps of at most 2 / beta, the noises between two visits hide a contribution together.
+"""
+
+import heapq
+
+import numpy as np
+
+from sottovoce.accounting.sent_messages import contraction
+from sottovoce.accounting.sent_values import SentValues
+from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
+from sottovoce.algorithms import Algorithm
+from sottovoce.algorithms.algorithm import step_at
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.noise import Noise
+from sottovoce.observers import View
+from sottovoce.problems import ConvexSmooth
+from sottovoce.topologies import Topology
+
+
+def contributions_of(algorithm: Algorithm, rounds: int) -> int:
+    """N, the most gradients that one agent adds in this many hops."""
+    return rounds if algorithm.contributions is None else min(rounds, algorithm.contributions)
+
+
+def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
+    """[T] mu of one contribution of sensitivity one in every hop, or epsilon for the Laplace laws; inf where no noise is added."""
+    assert noise.law is not None
+    scales = noise.law.scale * noise.factors(rounds)
+    steps = np.ones(rounds) if noise.in_gradients else np.abs(_steps(algorithm, rounds))
+    with np.errstate(divide="ignore"):
+        return np.asarray(steps / scales)
+
+
+def walk_values(algorithm: Algorithm, noise: Noise, *, rounds: int, num_agents: int, pure: bool) -> SentValues:
+    """What every agent's contributions give away to somebody who sees each of them, at sensitivity one."""
+    prices = hop_prices(algorithm, noise, rounds) ** (1 if pure else 2)
+    most = contributions_of(algorithm, rounds)
+    spent = prices[0] * np.minimum(np.arange(1, rounds + 1), most)
+    if not np.all(prices == prices[0]):
+        spent = _largest_so_far(prices, most)
+    values = np.full(num_agents, spent[-1] if pure else np.sqrt(spent[-1]))
+    everyone, nobody = np.ones(num_agents, dtype=bool), np.zeros(num_agents, dtype=bool)
+    clear = int(np.argmax(np.isinf(spent))) + 1 if np.isinf(spent[-1]) else 0
+    return SentValues(
+        values=values, plain=values, supported=everyone, promised=nobody, exact=nobody, is_linear_view=nobody, public_point=everyone,
+        goes_on_from_message=nobody, hidden=nobody, clear_round=np.full(num_agents, clear),
+        spent=np.repeat(spent[:, None], num_agents, axis=1), one_source_each=False, pairs=False,
+    )  # fmt: skip
+
+
+def _steps(algorithm: Algorithm, rounds: int) -> np.ndarray:
+    """[T] the step size of every hop."""
+    step_size = algorithm.parameters["step_size"]
+    if not callable(step_size):
+        return np.full(rounds, float(step_size))
+    return np.array([float(step_at(step_size, t)) for t in range(1, rounds + 1)])
+
+
+def _largest_so_far(prices: np.ndarray, most: int) -> np.ndarray:
+    """[T] the sum of the `most` largest of the first t prices."""
+    held: list[float] = []
+    sums = np.empty(len(prices))
+    for t, price in enumerate(prices):
+        if len(held) < most:
+            heapq.heappush(held, float(price))
+        else:
+            heapq.heappushpop(held, float(price))
+        sums[t] = sum(held)
+    return sums
+
+
+def waits_for_the_token(view: View, *, taps: bool) -> bool:
+    """Whether the observer sees the token only when a member holds it."""
+    return bool(view.members.any()) and not (taps or view.every_message or view.final_model)
+
+
+def walk_tradeoff(
+    topology: Topology,
+    algorithm: Algorithm,
+    noise: Noise,
+    view: View,
+    *,
+    agent: int,
+    sensitivity: float,
+    rounds: int,
+    losses: ConvexSmooth,
+) -> WalkTradeoff:
+    """What members who wait for the token learn about one agent.
+
+    Raises:
+        UnsupportedClaim: steps beyond the promise, or steps and noise that change from hop to hop.
+    """
+    steps = np.unique(_steps(algorithm, rounds))
+    for step in steps:
+        contraction(float(step), losses)  # refuses steps that are too long
+    prices = hop_prices(algorithm, noise, rounds)
+    if len(steps) > 1 or not np.all(prices == prices[0]):
+        raise UnsupportedClaim(
+            "contributions to a token are hidden by the noise of several hops together, which is proved for the same step and noise in every "
+            "hop. Use a constant step and no schedule, or leave the promise out for the local guarantee."
+        )
+    return WalkTradeoff(
+        gaps=gap_law(topology, view, agent=agent, rounds=rounds),
+        contributions=contributions_of(algorithm, rounds),
+        noise_multiplier=1.0 / (float(prices[0]) * sensitivity),
+    )
+
+
+def gap_law(topology: Topology, view: View, *, agent: int, rounds: int) -> GapLaw:
+    """The law of how many noises hide a contribution of the agent before it or a member has the token again."""
+    if topology.is_uniform:
+        return complete_gaps(topology.num_agents, rounds=rounds, observers=int(view.members.sum()))
+    return graph_gaps(topology.matrix.T, agent=agent, observers=np.flatnonzero(view.members).tolist(), rounds=rounds)
