@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Many small matrices on a few shared cores: BLAS threads fight each other, so tests and benchmarks use one.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: setup demo test test-slow lint check bench clean
+.PHONY: setup demo test test-slow lint check bench bench-federated clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -37,6 +37,11 @@ check: lint test
 bench: setup
 	$(one_thread) $(BIN)/python benchmarks/engine.py
 	$(one_thread) $(BIN)/python benchmarks/accounting.py
+	$(one_thread) $(BIN)/python benchmarks/gossip.py
+
+# Installs Flower and pfl into environments of their own; some ten minutes.
+bench-federated: setup
+	$(one_thread) $(BIN)/python benchmarks/federated.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,6 +1,7 @@
 """The examples a user reads are run, and the functions they show stay short."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,3 +49,13 @@ def test_the_functions_take_less_than_twenty_lines_and_are_the_ones_in_the_docum
     shown = [line for line in lines if line.strip() and '"""' not in line]
     for line in shown:
         assert line in docs, line
+
+
+def test_the_readme_code_prints_what_its_comments_say(capsys):
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    code = "\n".join(blocks).replace("repeats=10)", "repeats=1, progress=False)")
+    exec(compile(code, "README.md", "exec"), {})
+    said = [line.partition("  # ")[2] for line in code.splitlines() if line.startswith("print(")]
+    assert capsys.readouterr().out.splitlines() == said
+    assert len(said) == 2

@@ -17,7 +17,7 @@ from sottovoce.experiments.experiment import Experiment as Experiment
 from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.privacy_sections import asked, observer_named
 from sottovoce.experiments.sections import Config
-from sottovoce.linear import check_gradients, check_relay
+from sottovoce.linear import check_agents, check_gradients, check_relay
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.observers import Observer, final_model, view
 from sottovoce.problems import PROBLEMS, ConvexSmooth, Problem, classification
@@ -40,6 +40,7 @@ def build(config: Config) -> Experiment:
     for observer in () if privacy is None else privacy.observers:
         view(observer, topology)  # refuses one that this topology does not have
     algorithm = _algorithm(config, topology)
+    check_agents(problem, topology, config.algorithm.batch_size)
     check_sampling(algorithm.sampling, topology.num_agents)
     check_relay(algorithm, noise, topology)
     check_gradients(algorithm, noise, settings.rounds)
