@@ -52,9 +52,11 @@ def plan_links(topology: Topology) -> LinkPlan:
     """Choose how to combine over a topology."""
     num_agents, links = topology.num_agents, topology.links
     full = num_agents <= MATRIX_LIMIT and len(links) > DENSE_FILL * num_agents**2
-    dense = isinstance(topology.schedule, Static) and (num_agents <= DENSE_AGENTS or full)
+    dense = isinstance(topology.schedule, Static) and (num_agents <= DENSE_AGENTS or full) and not topology.relay
     groups = (
-        () if dense or isinstance(topology.schedule, Walk) else group_by_width(links[:, 1], links[:, 0], num_agents)
+        ()
+        if dense or topology.relay or isinstance(topology.schedule, Walk)
+        else group_by_width(links[:, 1], links[:, 0], num_agents)
     )
     return LinkPlan(topology, groups, dense)
 
@@ -64,6 +66,8 @@ def link_arrays(plan: LinkPlan) -> dict[str, Any]:
     topology = plan.topology
     if isinstance(topology.schedule, Walk):
         return {}  # the path depends on the run
+    if topology.relay:
+        return {"shares": topology.perron}
     if plan.dense:
         return {"matrix": topology.matrix}
     groups = [{"source": group.source, "entry": group.entry, "present": group.present} for group in plan.groups]
@@ -133,8 +137,11 @@ def combine(plan: LinkPlan, arrays: dict[str, Any], weights: Weights | Hop | Non
     if isinstance(weights, Hop):
         lanes = jnp.arange(messages.shape[-1])
         return messages.at[weights.receiver, ..., lanes].set(messages[weights.sender, ..., lanes])
+    flat = messages.reshape(messages.shape[0], -1)
+    if plan.topology.relay:  # one average for all
+        average = jnp.matmul(arrays["shares"], flat, precision="highest")
+        return jnp.broadcast_to(average, flat.shape).reshape(messages.shape)
     if plan.dense:
-        flat = messages.reshape(messages.shape[0], -1)
         # Full precision: accelerators would otherwise shorten float32 products to about ten bits.
         return jnp.matmul(arrays["matrix"].T, flat, precision="highest").reshape(messages.shape)
     if weights is None:
