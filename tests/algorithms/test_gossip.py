@@ -177,6 +177,23 @@ def test_the_final_average_of_gossip_hides_a_value_among_all():
     assert found.validity == "exact"
 
 
+def test_values_that_enter_once_count_once_also_on_random_pairs():
+    topology = sv.topologies.ring(6).with_random_pair()
+    for law, local in ((GAUSS, 0.7), (sv.noise.Laplace(std=np.sqrt(2.0)), None)):
+        found = sv.account(
+            topology,
+            sv.algorithms.gossip(),
+            sv.noise.gradient(law),
+            sv.observers.curious_agent(0),
+            rounds=40,
+            sensitivity=0.7,
+        )
+        assert found.mu == pytest.approx(local) if local else found.pure_epsilon == pytest.approx(0.7)
+    learning = sv.algorithms.muffliato(step_size=0.1, gossip_steps=2)
+    found = sv.account(topology, learning, ONCE, sv.observers.curious_agent(0), rounds=40, sensitivity=0.7)
+    assert found.mu == pytest.approx(0.7 * np.sqrt(40))
+
+
 # What is refused
 
 

@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
         """Compute everything that needs no maximisation."""
         case = case.with_one_step()
         placed = patterns(case.participation, case.rounds)
-        if case.algorithm.walks and case.noise.law is not None:
+        if case.algorithm.walks:
             K = len(case.sensitivity)
             sent = walk_values(case.algorithm, case.noise, rounds=case.rounds, num_agents=K, pure=case.pure)
             return Prepared(case, agents, None, sent, None, None)

@@ -6,6 +6,7 @@ all noisy gradients of p: T L of them, each taken at a point that the ones befor
     Gaussian       mu^2    = L sum_t Delta^2 / scale_t^2
     Laplace laws   epsilon = L sum_t Delta / scale_t
 
+over the rounds t in which gradients make any difference: all of them in learning, the first one in gossip.
 Who reads the messages of one-step methods with self-noise learns as much; the value is stated as an upper bound for all observers.
 """
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from sottovoce.accounting.sent_values import SentValues
 from sottovoce.algorithms import Algorithm
+from sottovoce.linear import uses_gradients
 from sottovoce.noise import Noise
 
 
@@ -29,10 +31,12 @@ def gradient_values(
         pure: price in epsilon (Laplace laws), else in mu^2.
     """
     assert noise.law is not None  # only the scheme without noise has none
-    scales = noise.law.scale * noise.factors(patterns.shape[1])
+    rounds = patterns.shape[1]
+    scales = noise.law.scale * noise.factors(rounds)
+    used = np.array([uses_gradients(algorithm, t) for t in range(1, rounds + 1)])
     with np.errstate(divide="ignore"):
         price = algorithm.gradients_per_round / (scales if pure else scales**2)  # [T]
-    spent = np.cumsum(np.where(patterns, price[None, :], 0.0), axis=1).max(axis=0)  # [T]
+    spent = np.cumsum(np.where(patterns & used, price[None, :], 0.0), axis=1).max(axis=0)  # [T]
     values = np.full(num_agents, spent[-1] if pure else np.sqrt(spent[-1]))
     everyone, nobody = np.ones(num_agents, dtype=bool), np.zeros(num_agents, dtype=bool)
     clear = int(np.argmax(np.isinf(spent))) + 1 if np.isinf(spent[-1]) else 0

@@ -28,7 +28,8 @@ def contributions_of(algorithm: Algorithm, rounds: int) -> int:
 
 def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
     """[T] mu of one contribution of sensitivity one in every hop, or epsilon for the Laplace laws; inf where no noise is added."""
-    assert noise.law is not None
+    if noise.law is None:
+        return np.full(rounds, np.inf)
     scales = noise.law.scale * noise.factors(rounds)
     steps = np.ones(rounds) if noise.in_gradients else np.abs(_steps(algorithm, rounds))
     with np.errstate(divide="ignore"):

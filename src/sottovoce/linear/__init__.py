@@ -3,7 +3,7 @@
 from sottovoce.linear.agents import check_agents
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.form import LinearRound, linear_round, round_coefficients, state_blocks
-from sottovoce.linear.gradients import check_gradients
+from sottovoce.linear.gradients import check_gradients, uses_gradients
 from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
 from sottovoce.linear.relay import check_relay
 from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step
@@ -32,4 +32,5 @@ __all__ = [
     "one_thread",
     "round_coefficients",
     "state_blocks",
+    "uses_gradients",
 ]

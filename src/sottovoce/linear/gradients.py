@@ -6,6 +6,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.linear.form import state_blocks
 from sottovoce.noise import Noise
 
 
@@ -22,6 +23,34 @@ def gradients_taken(algorithm: Algorithm, round_: int = 1) -> tuple[int, ...]:
         exchange.message(state, gradient, round_)
         state = exchange.update(state, np.zeros(1), gradient, round_)
     return tuple(taken)
+
+
+def uses_gradients(algorithm: Algorithm, round_: int) -> bool:
+    """Whether the gradients of this round make any difference to what an agent sends or keeps.
+
+    Found by trying: several states, and gradients of zero and of several sizes.
+    """
+    generator = np.random.default_rng(round_)
+    for size in (1e-3, 1.0, 1e3):
+        start, received, direction = generator.standard_normal((3, 4)) * size
+        outcomes = [_outcome(algorithm, round_, start, received, factor * direction) for factor in (0.0, 1.0, -7.0)]
+        if any(not np.array_equal(one, outcomes[0]) for one in outcomes[1:]):
+            return True
+    return False
+
+
+def _outcome(algorithm: Algorithm, round_: int, start: Any, received: Any, slope: Any) -> np.ndarray:
+    """All that one agent sends and keeps in a round in which every gradient is `slope`."""
+
+    def gradient(w: Any, step: int = 0) -> Any:
+        return slope
+
+    state = algorithm.begun(algorithm.init(start), gradient, round_)
+    found = []
+    for exchange in algorithm.exchanges:
+        found.append(exchange.message(state, gradient, round_))
+        state = exchange.update(state, received, gradient, round_)
+    return np.stack([np.asarray(part, dtype=float) for part in (*found, *state_blocks(state))])
 
 
 def check_gradients(algorithm: Algorithm, noise: Noise, rounds: int) -> None:
