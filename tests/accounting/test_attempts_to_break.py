@@ -158,9 +158,11 @@ def test_scales_whose_squares_leave_floating_point_are_refused(std):
 def test_own_noise_of_others_in_the_final_model_makes_the_value_an_upper_bound():
     reads = observers.eavesdropper() + observers.final_model()
     noise = sv.noise.independent(UNIT, per_edge=True)
-    found = sv.account(topologies.ring(4), ATC, noise, reads, rounds=1, sensitivity=1.0)
+    found = sv.account(topologies.ring(4), ATC, noise, reads, rounds=2, sensitivity=1.0)
     assert found.validity == "sent-messages"
     assert found.mu > found.linear_mu
+    alone = sv.account(topologies.ring(4), ATC, noise, reads, rounds=1, sensitivity=1.0)
+    assert (alone.validity, alone.mu) == ("exact", alone.linear_mu)  # one gradient, at the point where all start
 
 
 def test_noise_that_cancels_leaves_infinity_not_rounding():

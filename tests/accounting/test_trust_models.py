@@ -371,13 +371,13 @@ def test_no_data_move_a_model_by_more_than_the_clip(exchange):
 
 
 def test_every_gradient_of_a_round_draws_its_own_poisson_batch():
-    # Three local steps are three sampled mechanisms, not one with a third of the noise variance: at std = 0.2, rate 0.1 and epsilon = 1 the
-    # latter would state delta = 0.1, and quadrature over the three noises gives 0.2583.
+    # Three local steps are three sampled mechanisms, not one with a third of the noise variance: at std = 1, rate 0.1 and epsilon = 0 the
+    # latter would state delta = 0.0614, and quadrature over the three noises gives 0.0739.
     found = sv.account(
-        sv.topologies.federation(4), sv.algorithms.fedavg(step_size=0.1, local_steps=3), sv.noise.gradient(sv.noise.Gaussian(std=0.2)),
+        sv.topologies.federation(4), sv.algorithms.fedavg(step_size=0.1, local_steps=3), sv.noise.gradient(sv.noise.Gaussian(std=1.0)),
         sv.observers.server(), rounds=1, sensitivity=1.0, unit="record", adjacency="add-remove", participation=sv.accounting.poisson(0.1),
     )  # fmt: skip
-    assert found.delta(1.0) == pytest.approx(0.2583, abs=2e-4)
-    assert found.delta(1.0) == sv.accounting.subsampled.delta(
-        noise_multiplier=0.2, sampling_rate=0.1, rounds=3, epsilon=1.0, adjacency="add-remove"
+    assert found.delta(0.0) == pytest.approx(0.0739, abs=2e-4)
+    assert found.delta(0.0) == sv.accounting.subsampled.delta(
+        noise_multiplier=1.0, sampling_rate=0.1, rounds=3, epsilon=0.0, adjacency="add-remove"
     )

@@ -310,7 +310,7 @@ FILES = {
             "gives agent 0 0 of 1797 records",
         ),
         ({"topology": {"agents": 1798}}, "1798 agents with at least 1 record(s) each need 1798 records"),
-        ({"algorithm": {"batch_size": 500}}, "batch_size=500 exceeds the 360 record(s) of agent"),
+        ({"algorithm": {"batch_size": 500}}, "batch_size = 500, but agent 0 has 360 records"),
         ({"algorithm": {"batch_size": 500}, "privacy": None}, "batch_size = 500, but agent 0 has 360 records"),
         ({"experiment": {"record": ["msd_average"]}}, "'classification' has no known optimum"),
         ({"privacy": {"losses": "problem"}}, "[privacy] losses: a promise of convex, smooth losses does not hold"),

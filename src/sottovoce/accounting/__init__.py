@@ -17,6 +17,7 @@ from sottovoce.accounting.calibration import calibrate, noise_factor
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.pairwise import pairwise_linear_mu
 from sottovoce.accounting.participation import cyclic, poisson
+from sottovoce.accounting.ring_sum import ring_sum_mu
 from sottovoce.problems import ConvexSmooth
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "poisson",
     "pure",
     "randomized_response",
+    "ring_sum_mu",
     "sent_by_round",
     "subsampled",
     "walk",
