@@ -2,10 +2,12 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
 import sottovoce as sv
+from sottovoce.experiments.privacy_study import read_privacy_study
 from sottovoce.experiments.reproduction import (
     ClaimSection,
     differences,
@@ -22,6 +24,9 @@ from sottovoce.reports.reproduction import cell_tables, markdown
 NAMES = [
     "appfl-output-perturbation",
     "bellet2022-central-vs-local",
+    "cyffers2022-walk",
+    "muffliato2022-distance",
+    "muffliato2022-sgd",
     "rizk2023-classification",
     "rizk2023-regression",
     "showkatbakhsh-figures",
@@ -339,8 +344,6 @@ def test_every_cell_is_in_the_table_with_its_error_and_exact_value_and_progress_
     [("bellet2022-central-vs-local", ["problem.dimension=2"]), ("appfl-output-perturbation", ["topology.agents=2"])],
 )
 def test_the_federated_reproductions_keep_their_main_verdict_when_shrunken(name, overrides):
-    from dataclasses import replace
-
     found = read_reproduction(name, overrides)
     kept = found.studies[0]
     places = [10, 100] if name.startswith("bellet") else [5, 200]
@@ -350,6 +353,72 @@ def test_the_federated_reproductions_keep_their_main_verdict_when_shrunken(name,
     claims = found.claims[:1]
     outcome = reproduce(replace(found, studies=(kept,), claims=claims))
     assert outcome.verdicts[0].verdict == "holds"
+
+
+SMALL_GRAPHS = (
+    "graphs={hypercube={kind='hypercube', dimension=7}, Erdos-Renyi={kind='erdos_renyi', agents=150, probability=0.03, seed=6}, "
+    "geometric={kind='geometric', agents=150, radius=0.16, seed=0}, grid={kind='grid', rows=8, columns=8}}"
+)
+
+
+def test_the_published_sum_of_gossip_is_no_upper_bound_on_small_graphs_either():
+    overrides = [
+        f"six-rounds.{SMALL_GRAPHS}",
+        f"ten-rounds.{SMALL_GRAPHS}",
+        "ten-rounds.rounds=4",
+        "ten-rounds.distances=[1, 2]",
+    ]
+    found = read_reproduction(
+        "muffliato2022-distance", [*overrides, "ten-rounds.attackers=20", "many-rounds.rounds=[1, 16]"]
+    )
+    outcome = reproduce(found)
+    verdicts = {each.claim.id: each for each in outcome.verdicts}
+    for graph in ("hypercube", "erdos-renyi", "geometric", "grid"):
+        bound = verdicts[f"published-bounds-{graph}"]
+        assert bound.verdict == "holds when"
+        assert bound.where[0] == "1"
+        assert "6" not in bound.where
+    assert verdicts["neighbours-have-the-local-value"].where == ("1",)
+    assert verdicts["ring-is-exposed"].where == ("16",)
+    assert verdicts["hypercube-is-exposed"].verdict == "does not hold"
+    tables = {table.title: table for table in cell_tables(outcome)}
+    table = tables["six-rounds: Renyi epsilon, mean over pairs"]
+    assert table.header == ["graph distance", "1", "2", "3", "4", "5", "6"]
+    assert "| local | 1.000 |" in markdown(outcome)
+
+
+def test_privacy_studies_are_drawn_with_captions_that_say_observer_validity_and_source(tmp_path):
+    from sottovoce.reports.reproduction import outcome_figures
+
+    found = read_reproduction("muffliato2022-distance", [f"six-rounds.{SMALL_GRAPHS}"])
+    kept = tuple(each for each in found.privacy_studies if each.name != "ten-rounds")
+    paths = outcome_figures(reproduce(replace(found, privacy_studies=kept, claims=())), tmp_path)
+    assert {path.stem for path in paths} == {"six-rounds", "six-rounds-network", "many-rounds"}
+    for path in paths:
+        if path.suffix == ".svg":
+            text = path.read_text()
+            assert all(words in text for words in ("Observer", "guarantee", "Source", "Cyffers"))
+
+
+def test_the_linear_view_of_muffliato_falls_with_distance_and_the_proven_value_does_not():
+    found = read_reproduction("muffliato2022-sgd", ["experiment.rounds=8"])
+    ours = tuple(claim for claim in found.claims if claim.study == "pairs")
+    outcome = reproduce(replace(found, studies=(), claims=ours))
+    verdicts = {each.claim.id: each for each in outcome.verdicts}
+    assert verdicts["linear-view-falls"].verdict == "holds"
+    assert verdicts["proven-falls"].verdict == "does not hold"
+    table = outcome.studies["pairs"].cells["epsilon"]
+    assert table["1 averaging step, proven"]["6"].value == pytest.approx(10.0, rel=1e-4)  # the local epsilon asked for
+    assert table["1 averaging step, linear view"]["6"].value < 1
+
+
+def test_two_studies_with_one_name_and_overrides_that_do_not_fit_are_refused(tmp_path):
+    config = read_reproduction("muffliato2022-distance").folder / "config.toml"
+    (tmp_path / "config.toml").write_text(config.read_text().replace('"ten-rounds"', '"six-rounds"'))
+    with pytest.raises(sv.ConfigError, match="one name"):
+        read_reproduction(tmp_path)
+    with pytest.raises(sv.ConfigError, match="out of reach"):
+        read_reproduction("muffliato2022-distance", ["six-rounds.rounds=2"])
 
 
 def louder(reproduction):
@@ -364,16 +433,18 @@ def louder(reproduction):
                 table["values"] = {place: float(place) / 1.5 for place in map(str, table["values"])}
             if table.get("key") == "noise.epsilon":
                 table["values"] = {f"{place}": float(place) / 1.5 for place in table["values"]}
-            if "law" in table and "epsilon" in table:
+            if "local_epsilon" in table:
+                table["local_epsilon"] /= 1.5**2  # Renyi: goes with the square of the noise
+            if ("law" in table and "epsilon" in table) or table.get("kind") == "walk":
                 table["epsilon"] /= 1.5
             elif "law" in table:
                 table["std"] *= 1.5
         return table
 
     studies = tuple(StudySection.model_validate(scale(s.model_dump(exclude_none=True))) for s in reproduction.studies)
-    from dataclasses import replace
-
-    return replace(reproduction, base=scale(copy.deepcopy(reproduction.base)), studies=studies)
+    others = tuple(read_privacy_study(scale(s.model_dump(exclude_none=True))) for s in reproduction.privacy_studies)
+    base = scale(copy.deepcopy(reproduction.base))
+    return replace(reproduction, base=base, studies=studies, privacy_studies=others)
 
 
 @pytest.mark.slow

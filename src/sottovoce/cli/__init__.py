@@ -18,6 +18,7 @@ from sottovoce.cli.gradients import gradients
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
 from sottovoce.cli.output import show
+from sottovoce.cli.pairwise import pairwise
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.run import run
 from sottovoce.errors import BudgetExhausted, SottovoceError
@@ -66,6 +67,7 @@ app.command("new")(new)
 app.command("run")(run)
 app.command("account")(account)
 app.command("calibrate")(calibrate)
+app.command("pairwise")(pairwise)
 app.command("gradients")(gradients)
 app.command("compare")(compare)
 app.command("reproduce")(reproduce)

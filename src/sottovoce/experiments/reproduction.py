@@ -1,7 +1,7 @@
 """Reproductions: a document's experiment as a configuration, the claims it makes, and a verdict on each.
 
-A reproduction is a folder with `config.toml` (an ordinary configuration plus `[[study]]` and `[[claim]]` tables), `expected.json`
-(the numbers and verdicts we found, with tolerances) and a README. Each claim is checked at every value of its study's `across`:
+A reproduction is a folder with `config.toml` (an ordinary configuration plus `[[study]]`, `[[privacy_study]]` and `[[claim]]` tables),
+`expected.json` (the numbers and verdicts we found, with tolerances) and a README. A claim is checked at every place of its study:
 
     ratio    value of one series over another, at_most or at_least a number
     slope    slope of a series in log-log against the across values, between two numbers
@@ -23,10 +23,13 @@ from pydantic import Field, ValidationError, model_validator
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config import apply_override
+from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
+from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
 from sottovoce.experiments.sections import Section
 from sottovoce.experiments.study import Cell, StudyResult, StudySection, run_study
 
 Cells = Mapping[str, Mapping[str, Cell]]  # [series][across]
+AnyStudy = StudySection | PrivacyStudySection
 
 
 class RatioCheck(Section):
@@ -97,6 +100,7 @@ class Reproduction:
     base: dict[str, Any]
     studies: tuple[StudySection, ...]
     claims: tuple[ClaimSection, ...]
+    privacy_studies: tuple[PrivacyStudySection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +119,7 @@ class Outcome:
     """All a reproduction found."""
 
     reproduction: Reproduction
-    studies: dict[str, StudyResult]
+    studies: dict[str, StudyResult | PrivacyStudyResult]
     verdicts: tuple[Verdict, ...]
 
 
@@ -138,7 +142,8 @@ def list_reproductions() -> dict[str, str]:
 def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Reproduction:
     """Read a reproduction from its folder, or from `reproductions/` when only its name is given.
 
-    Overrides replace keys of the base configuration, which the studies then vary.
+    Overrides replace keys of the base configuration, which the studies then vary; "name.key" replaces a key of the privacy study with this
+    name.
 
     Raises:
         ConfigError: there is no such reproduction, or its file is malformed.
@@ -156,15 +161,25 @@ def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Repr
         about = ReproductionSection.model_validate(data.pop("reproduction", {}))
         studies = tuple(StudySection.model_validate(table) for table in data.pop("study", []))
         claims = tuple(ClaimSection.model_validate(table) for table in data.pop("claim", []))
+        given = len(data.get("privacy_study", []))
+        tables = {table.get("name"): table for table in data.pop("privacy_study", [])}
+        for override in overrides:
+            own = override.partition(".")[0].strip() in tables
+            apply_override(tables if own else data, override)
+            if not own:
+                _check_reaches_a_study(override, studies, path)
+        privacy_studies = tuple(read_privacy_study(table) for table in tables.values())
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         raise ConfigError(f"{path}: {error}") from error
-    for override in overrides:
-        apply_override(data, override)
-        _check_reaches_a_study(override, studies, path)
-    by_name = {study.name: study for study in studies}
+    every: list[AnyStudy] = [*studies, *privacy_studies]
+    by_name = {study.name: study for study in every}
+    if len(by_name) < len(studies) + given:
+        raise ConfigError(f"{path}: two studies have one name. Give each its own.")
     for claim in claims:
         _check_claim(claim, by_name, path)
-    return Reproduction(name=folder.name, folder=folder, about=about, base=data, studies=studies, claims=claims)
+    return Reproduction(
+        name=folder.name, folder=folder, about=about, base=data, studies=studies, claims=claims, privacy_studies=privacy_studies
+    )  # fmt: skip
 
 
 def _check_reaches_a_study(override: str, studies: Sequence[StudySection], path: Path) -> None:
@@ -176,7 +191,11 @@ def _check_reaches_a_study(override: str, studies: Sequence[StudySection], path:
         )
 
 
-def _check_claim(claim: ClaimSection, studies: Mapping[str, StudySection], path: Path) -> None:
+def _places(study: AnyStudy) -> list[str]:
+    return study.places() if isinstance(study, PrivacyStudySection) else list(study.across.items())
+
+
+def _check_claim(claim: ClaimSection, studies: Mapping[str, AnyStudy], path: Path) -> None:
     """Refuse a claim that names what its study does not have, before anything is run."""
     place = f"{path}: claim {claim.id!r}"
     if claim.study not in studies:
@@ -190,7 +209,7 @@ def _check_claim(claim: ClaimSection, studies: Mapping[str, StudySection], path:
             raise ConfigError(f"{place} names series {name!r}; its study has {', '.join(lines)}.")
     if isinstance(check, SlopeCheck | GapCheck):
         try:
-            numbers = [float(value) for value in study.across.items()]
+            numbers = [float(value) for value in _places(study)]
         except ValueError as error:
             raise ConfigError(f"{place} asks for a slope along values that are not numbers.") from error
         if len(set(numbers)) < 2 or min(numbers) <= 0:
@@ -199,10 +218,12 @@ def _check_claim(claim: ClaimSection, studies: Mapping[str, StudySection], path:
 
 def reproduce(reproduction: Reproduction, *, progress: Callable[[str], None] = lambda text: None) -> Outcome:
     """Run all studies and judge all claims."""
-    results = {}
+    results: dict[str, StudyResult | PrivacyStudyResult] = {}
+    source = str(reproduction.folder / "config.toml")
     for study in reproduction.studies:
-        source = str(reproduction.folder / "config.toml")
         results[study.name] = run_study(study, reproduction.base, source=source, progress=progress)
+    for other in reproduction.privacy_studies:
+        results[other.name] = run_privacy_study(other, reproduction.base, source=source, progress=progress)
     verdicts = tuple(judge(claim, results[claim.study].cells[claim.measure]) for claim in reproduction.claims)
     return Outcome(reproduction=reproduction, studies=results, verdicts=verdicts)
 

@@ -1,17 +1,29 @@
 """What a reproduction shows: curves with exact theory on top, or a measure against the swept quantity; and its tables."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from sottovoce.experiments.privacy_result import PrivacyStudyResult
 from sottovoce.experiments.reproduction import Outcome
 from sottovoce.experiments.study import TEST_ERROR, Cell, StudyResult
 from sottovoce.reports.caption import describe
 from sottovoce.reports.curves import NAMES, curve_grid
 from sottovoce.reports.demo import with_test_error
+from sottovoce.reports.pairwise import gossip_distance_figures, gossip_rounds_figures, learning_distance_figures
 from sottovoce.reports.save import save
 from sottovoce.reports.scaling import scaling
+from sottovoce.reports.walk import draw_walk, draw_walk_learning
 
+Draw = Callable[[PrivacyStudyResult, str | Path, str], list[Path]]  # draw(result, folder, document) writes files
+DRAWN: dict[str, Draw] = {  # kind of a privacy study -> its pictures
+    "gossip_distance": gossip_distance_figures,
+    "gossip_rounds": gossip_rounds_figures,
+    "learning_distance": learning_distance_figures,
+    "walk": draw_walk,
+    "walk_learning": draw_walk_learning,
+}
 SMOOTHED_SHARE = 50  # of the rounds: lines are running means over one fiftieth of the run
 
 
@@ -20,6 +32,9 @@ def outcome_figures(outcome: Outcome, folder: str | Path) -> list[Path]:
     paths: list[Path] = []
     document = outcome.reproduction.about.document
     for name, result in outcome.studies.items():
+        if isinstance(result, PrivacyStudyResult):
+            paths += DRAWN[result.section.kind](result, folder, document)
+            continue
         for measure in result.section.measures:
             draw = _scaling if result.section.figure == "scaling" else _curves
             paths += draw(result, measure, folder, f"{name}-{measure}".replace("_", "-"), document)
@@ -38,19 +53,31 @@ def cell_tables(outcome: Outcome) -> list[CellTable]:
     """Every number a reproduction found, one table for each study and measure."""
     found = []
     for name, result in outcome.studies.items():
-        section = result.section
         for measure, table in result.cells.items():
-            relative = " over the squared norm of the optimum" if section.relative else ""
             rows = [[line, *(_cell(cell) for cell in row.values())] for line, row in table.items()]
-            header = [section.across.label or section.across.key, *section.across.items()]
-            found.append(CellTable(f"{name}: {NAMES.get(measure, measure)}{relative}", header, rows))
+            found.append(CellTable(f"{name}: {_measure(result, measure)}", _header(result), rows))
     return found
+
+
+def _measure(result: StudyResult | PrivacyStudyResult, measure: str) -> str:
+    if isinstance(result, PrivacyStudyResult):
+        return result.section.measures[measure]
+    return NAMES.get(measure, measure) + (" over the squared norm of the optimum" if result.section.relative else "")
+
+
+def _header(result: StudyResult | PrivacyStudyResult) -> list[str]:
+    if isinstance(result, PrivacyStudyResult):
+        return [result.section.axis, *result.section.places()]
+    across = result.section.across
+    return [across.label or across.key, *across.items()]
 
 
 def markdown(outcome: Outcome) -> str:
     """The same tables as a Markdown page."""
     about = outcome.reproduction.about
-    parts = [f"# {about.title}\n{about.document}. Values are means over repeats, +- one standard error."]
+    parts = [
+        f"# {about.title}\n{about.document}. Values with +- are means over repeats, +- one standard error; others are computed."
+    ]
     for table in cell_tables(outcome):
         lines = [table.header, ["---"] * len(table.header), *table.rows]
         parts.append(f"## {table.title}\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
@@ -62,7 +89,7 @@ def _cell(cell: Cell) -> str:
     digits = 4
     if cell.error > 0 and cell.value != 0:
         digits = min(max(math.floor(math.log10(abs(cell.value))) - math.floor(math.log10(cell.error)) + 2, 2), 6)
-    text = f"{cell.value:#.{digits}g}".rstrip(".") + (f" +- {cell.error:.2g}" if cell.error > 0 else "")
+    text = f"{cell.value:#.{digits}g}".rstrip(".") + (f" +- {cell.error:#.2g}" if cell.error > 0 else "")
     return text + ("" if cell.theory is None else f" ({cell.theory:#.4g})")
 
 

@@ -1,0 +1,99 @@
+"""`sottovoce pairwise`: who learns how much about whom."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.table import Table
+
+from sottovoce.accounting.rounding import shown
+from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.run import OverridesArgument
+
+if TYPE_CHECKING:
+    from sottovoce.experiments.pairwise import Pairs
+
+
+def pairwise(
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with a section \\[privacy].")],
+    overrides: OverridesArgument = None,
+    attacker: Annotated[
+        int | None, typer.Option("--attacker", help="Who looks in the picture of the network (default: most central).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/pairwise-NAME).")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what every agent learns about every other: by graph distance, as a matrix, and as pictures."""
+    import numpy as np
+
+    from sottovoce.experiments import build, read
+    from sottovoce.experiments.pairwise import describe_pairs, pairs_of
+    from sottovoce.experiments.record import make_folder
+    from sottovoce.reports.pairwise import drawable, pairs_figures
+
+    config = read(file, overrides or ())
+    experiment = build(config)
+    with _telling(visible=not as_json) as tell:
+        found = pairs_of(experiment, attacker=attacker, progress=tell)
+    folder = out or Path("runs") / f"pairwise-{config.experiment.name}"
+    make_folder(folder)
+    arrays = {"mu": found.mu, "distances": found.distances, "attacker": np.array(found.attacker)}
+    arrays["attacker_proven_mu"] = found.proven_mu
+    if found.resolved is not None:
+        arrays["resolved"] = found.resolved
+    np.savez_compressed(folder / "pairs.npz", allow_pickle=False, **arrays)
+    paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder)]
+    notes = _notes(found)
+    if not drawable(experiment.topology):
+        notes.append(f"The network of {experiment.topology.num_agents:,} agents is too large for a picture.")
+    value = {**describe_pairs(found), "notes": notes, "files": [str(path) for path in paths]}
+    show(value, as_json=as_json, text=Group(_table(value), *notes, f"pairs.npz and figures in {folder}"))
+
+
+def _notes(pairs: "Pairs") -> list[str]:
+    from sottovoce.experiments.pairwise import VALIDITY
+
+    said = [f"{pairs.method.capitalize()}; {VALIDITY[pairs.validity]}."]
+    if pairs.gap is not None:
+        said.append(
+            f"The upper ends are shown. Width of the bracket: at most {pairs.gap:.1e} of the largest mu squared."
+        )
+    said.append(
+        f"Proven: what sv.account proves for agent {pairs.attacker}, who reads what it receives and knows its own noise; the largest at each "
+        f"distance."
+    )
+    return said
+
+
+def _table(value: dict[str, Any]) -> Table:
+    sizes = [f"{kind}\n{name}" for kind in ("mu", "epsilon") for name in ("least", "median", "largest")]
+    table = Table(
+        "links\napart", "\npairs", *sizes, "proven\nmu", "proven\nepsilon", box=None, padding=(0, 1, 0, 0),
+        title=f"{value['num_agents']} agents, {value['rounds']} rounds; epsilon at delta = {value['delta']:g}",
+    )  # fmt: skip
+    for column in table.columns:
+        column.justify, column.no_wrap = "right", True
+    for row in value["by_distance"]:
+        ends = [_number(row[kind][name]) for kind in ("mu", "epsilon") for name in ("least", "median", "largest")]
+        proven = [_number(row[f"attacker_proven_{kind}"], missing="") for kind in ("mu", "epsilon")]
+        table.add_row(str(row["distance"]), str(row["pairs"]), *ends, *proven)
+    return table
+
+
+def _number(value: float | None, missing: str = "inf") -> str:
+    return missing if value is None else shown(value, 3) if value > 0 and math.isfinite(value) else "0"
+
+
+@contextlib.contextmanager
+def _telling(*, visible: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """How many attackers are done: a line that changes on a terminal; nothing elsewhere."""
+    console = Console(stderr=True)
+    if not visible or not console.is_terminal:
+        yield None
+        return
+    with console.status("pairs: start") as status:
+        yield lambda done, total: status.update(f"pairs: {done} of {total} attackers")

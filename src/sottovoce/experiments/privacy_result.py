@@ -1,0 +1,44 @@
+"""What every study of privacy has, whatever its kind: lines, places, measures, and one number in every cell.
+
+    [[privacy_study]]
+    kind = "gossip_distance"     # which function computes it: `privacy_study.KINDS`
+    name = "distance"
+    ...                          # keys of this kind
+
+The cells are privacy losses, computed, or what learning with the noise for a given loss costs. They have the shape of those of a `[[study]]`, so that claims, tables and
+expected numbers treat both alike.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from sottovoce.experiments.study import Cells
+from sottovoce.experiments.values import Section
+
+
+class PrivacyStudySection(Section):
+    """One study of privacy of a reproduction file; a kind adds its keys, and says what its table looks like."""
+
+    axis: ClassVar[str]  # what the places are, with their unit
+    measures: ClassVar[Mapping[str, str]]  # measure -> what it is, in words
+
+    kind: str
+    name: str
+
+    def lines(self) -> list[str]:
+        """The labels of all series, in the order in which they are shown."""
+        raise NotImplementedError
+
+    def places(self) -> list[str]:
+        """The labels along the axis, in order."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrivacyStudyResult:
+    """Everything a study of privacy found: cells[measure][series][place], and what its pictures need besides."""
+
+    section: PrivacyStudySection
+    cells: Cells
+    pictures: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,119 @@
+"""`sottovoce pairwise`: what it prints and writes, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+GOSSIP = """
+[experiment]
+name = "averaging"
+rounds = 3
+[topology]
+kind = "grid"
+rows = 3
+columns = 3
+[problem]
+kind = "mean_estimation"
+data = "truncated_gaussian"
+samples = 3
+dimension = 2
+radius = 1.0
+[algorithm]
+kind = "gossip"
+[noise]
+kind = "gradient"
+law = "gaussian"
+std = 1.0
+[privacy]
+unit = "agent"
+clip = 0.5
+clip_norm = "l2"
+delta = 1e-5
+"""
+LEARNING = "algorithm={kind='muffliato', step_size=0.1, gossip_steps=2}"
+FIGURES = ("pairs", "distance", "network")
+
+
+@pytest.fixture
+def gossip(tmp_path):
+    path = tmp_path / "gossip.toml"
+    path.write_text(GOSSIP)
+    return path
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_gossip_has_the_matrix_the_table_and_three_pictures(sottovoce, gossip, tmp_path):
+    result = sottovoce("pairwise", gossip, "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.stderr
+    stated = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (stated["validity"], stated["attacker"], stated["num_agents"]) == ("adaptive", 4, 9)
+    assert stated["gap"] < 1e-9
+    with np.load(tmp_path / "out" / "pairs.npz") as stored:
+        assert stored["mu"].shape == stored["distances"].shape == stored["resolved"].shape == (9, 9)
+        at_one = stored["mu"][stored["distances"] == 1]
+    assert at_one == pytest.approx(1.0)  # neighbours: 2 C / std
+    first = stated["by_distance"][0]
+    assert (first["pairs"], first["mu"]["median"]) == (24, pytest.approx(1.0))
+    # mu = 1, delta = 1e-5: epsilon 4.37718 (reference R1 of the network-privacy notes)
+    assert first["epsilon"]["largest"] == pytest.approx(4.37718, abs=1e-5)
+    for name in FIGURES:
+        text = (tmp_path / "out" / f"{name}.svg").read_text()
+        for words in ("Observer", "Validity", "Source", "3 rounds"):
+            assert words in text
+        assert (tmp_path / "out" / f"{name}.png").stat().st_size > 10_000
+
+
+def test_the_text_says_distance_by_distance_what_is_learned_and_how_far_it_holds(sottovoce, gossip):
+    said = flat(sottovoce("pairwise", gossip).stdout)
+    assert "1 24 1 1 1 4.38 4.38 4.38 1 4.38" in said
+    assert "a guarantee, since values do not react to what agents hear" in said
+    assert "Width of the bracket" in said
+    assert "runs/pairwise-averaging" in said
+
+
+def test_learning_is_named_a_linear_view_and_has_the_proven_value_beside(sottovoce, gossip, tmp_path):
+    stated = json.loads(
+        sottovoce("pairwise", gossip, LEARNING, "--attacker", 0, "--out", tmp_path / "o", "--json").stdout
+    )
+    assert (stated["validity"], stated["attacker"], stated["gap"]) == ("exogenous-gradients", 0, None)
+    assert stated["by_distance"][3]["attacker_proven_mu"] == pytest.approx(3**0.5)
+    assert stated["by_distance"][3]["mu"]["largest"] < 3**0.5
+    assert len(stated["attacker_about"]) == 8
+    assert "no guarantee where they do" in stated["notes"][0]
+
+
+def test_a_network_too_large_for_a_picture_is_said(sottovoce, gossip, tmp_path):
+    result = sottovoce(
+        "pairwise", gossip, "topology={kind='ring', agents=501}", "experiment.rounds=1", "--out", tmp_path / "out"
+    )
+    assert "too large for a picture" in flat(result.stdout)
+    assert not (tmp_path / "out" / "network.png").exists()
+    assert (tmp_path / "out" / "pairs.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["topology={kind='ring', agents=6, dropout=0.1}"], "links that change"),
+        (["noise={kind='gradient', law='laplace', std=1.0}"], "Laplace noise"),
+        (["privacy={unit='agent', clip=0.5, clip_norm='l2'}"], "delta"),
+        (
+            [
+                "topology={kind='federation', agents=6}",
+                "algorithm={kind='fedavg', step_size=0.1}",
+                "noise={kind='none'}",
+            ],
+            "through a server",
+        ),
+        (["--attacker", "9"], "the agents are 0 to 8"),
+    ],
+)
+def test_what_has_no_pairs_leaves_with_two_and_writes_nothing(sottovoce, gossip, tmp_path, overrides, words):
+    result = sottovoce("pairwise", gossip, *overrides)
+    assert result.exit_code == 2
+    assert words in flat(result.stderr)
+    assert not (tmp_path / "runs").exists()
