@@ -11,6 +11,7 @@ module per document:
     cyffers_walk         Cyffers & Bellet 2022: a walking token on the ring and the complete graph
     appfl                APPFL notes: how much one step of federated averaging or inexact ADMM changes with one record
     cyffers_muffliato    Cyffers et al. 2022: what gossip averaging tells one agent about another, as a sum over messages
+    sabater_gopa         Sabater et al. 2022, GOPA: closed forms for cancelling noise of pairs
 """
 
 from sottovoce.accounting.documents.appfl import (
@@ -37,6 +38,15 @@ from sottovoce.accounting.documents.rizk import (
     rizk_failure_probability,
     rizk_mutual_information,
     rizk_sensitivity,
+)
+from sottovoce.accounting.documents.sabater_gopa import (
+    sabater_gopa_complete_variance,
+    sabater_gopa_connected_variance,
+    sabater_gopa_k_out_variance,
+    sabater_gopa_kappa,
+    sabater_gopa_least_k,
+    sabater_gopa_own_variance,
+    sabater_gopa_theta_max,
 )
 from sottovoce.accounting.documents.showkatbakhsh import (
     showkatbakhsh_budget,
@@ -82,6 +92,13 @@ __all__ = [
     "rizk_failure_probability",
     "rizk_mutual_information",
     "rizk_sensitivity",
+    "sabater_gopa_complete_variance",
+    "sabater_gopa_connected_variance",
+    "sabater_gopa_k_out_variance",
+    "sabater_gopa_kappa",
+    "sabater_gopa_least_k",
+    "sabater_gopa_own_variance",
+    "sabater_gopa_theta_max",
     "showkatbakhsh_budget",
     "showkatbakhsh_condition",
     "showkatbakhsh_epsilon",
