@@ -1,0 +1,1 @@
+"""Protocols between parties that hold their own data and trust each other only as far as stated."""

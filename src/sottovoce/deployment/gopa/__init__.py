@@ -1,0 +1,59 @@
+"""GOPA: the sum of private vectors, masked in pairs, with own noise, over a board that everybody reads.
+
+    from sottovoce.deployment.gopa import Board, Party, Terms, Transcript, total
+
+Every role follows one set of rules (`transcript`); `board`, `party` and `server` say whom each role trusts and what it
+can do when it cheats. Everything is an integer modulo 2^64, so masks cancel exactly. `run` plays a round in one
+process, `fast` in arrays.
+
+Not part of it yet: transports, storage that survives a crash, proofs against false vectors or repairs, and a second
+mask per party against a board that swallows publications.
+
+Sabater, Bellet, Ramon 2022 (the protocol); Bonawitz et al. 2017 (masks from key agreement).
+"""
+
+from sottovoce.deployment.gopa.board import Board, Entry, beacon_message
+from sottovoce.deployment.gopa.encoding import FixedPoint
+from sottovoce.deployment.gopa.fast import FastRound, Sources, play_round, simulated_sources
+from sottovoce.deployment.gopa.graph import k_out_edges
+from sottovoce.deployment.gopa.masks import GaussianMasks, Masks, UniformMasks
+from sottovoce.deployment.gopa.messages import Kind, Message, open_message, seal
+from sottovoce.deployment.gopa.party import Party
+from sottovoce.deployment.gopa.privacy import delta_charge, sum_mu
+from sottovoce.deployment.gopa.rounded_gaussian import RoundedGaussian
+from sottovoce.deployment.gopa.run import Rehearsal, rehearse
+from sottovoce.deployment.gopa.server import Total, missing_repairs, total, total_with_residual
+from sottovoce.deployment.gopa.terms import Terms
+from sottovoce.deployment.gopa.transcript import Phase, Transcript
+
+__all__ = [
+    "Board",
+    "Entry",
+    "FastRound",
+    "FixedPoint",
+    "GaussianMasks",
+    "Kind",
+    "Masks",
+    "Message",
+    "Party",
+    "Phase",
+    "Rehearsal",
+    "RoundedGaussian",
+    "Sources",
+    "Terms",
+    "Total",
+    "Transcript",
+    "UniformMasks",
+    "beacon_message",
+    "delta_charge",
+    "k_out_edges",
+    "missing_repairs",
+    "open_message",
+    "play_round",
+    "rehearse",
+    "seal",
+    "simulated_sources",
+    "sum_mu",
+    "total",
+    "total_with_residual",
+]
