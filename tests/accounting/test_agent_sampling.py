@@ -236,9 +236,16 @@ def test_noise_that_changes_from_round_to_round_is_not_amplified():
     assert found.mu == pytest.approx(2 * C / K / RATE / STD * math.sqrt(1.25), rel=1e-12)
 
 
-def test_with_one_agent_more_or_less_a_fixed_number_is_not_amplified():
-    found = account(SAMPLED["fixed"], FINAL, adjacency="add-remove")
-    assert found.mu == pytest.approx(C / SIZE / STD, rel=1e-12)
+def test_with_one_agent_more_or_less_a_fixed_number_is_refused_because_another_takes_its_place():
+    for observer in (FINAL, sv.observers.server()):
+        with pytest.raises(sv.UnsupportedClaim, match="another one is drawn"):
+            account(SAMPLED["fixed"], observer, adjacency="add-remove")
+
+
+def test_a_promise_is_refused_for_clipped_updates_and_the_sample_is_named():
+    with pytest.raises(sv.ConfigError, match="need no promise"):
+        account(SAMPLED["poisson"], FINAL, losses=sv.accounting.ConvexSmooth(1.0))
+    assert "with probability" in account(SAMPLED["poisson"], FINAL).participation
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])

@@ -19,7 +19,7 @@ def std(statement):
 
 
 def test_reference_setting_has_its_values():
-    """n = 10000, all honest, delta' = 1/n^2, delta = 10 delta': formulas evaluated by hand; 44.7 and 9392.0 are published figures."""
+    """n = 10000, all honest, delta' = 1/n^2, delta = 10 delta': a snapshot of the formulas; 44.7 and 9392.0 are recalled as published."""
     own = documents.sabater_gopa_own_variance(honest_parties=10_000, epsilon=0.1, delta_prime=1e-8)
     assert std(own) == pytest.approx(0.610636, rel=1e-5)
     assert documents.sabater_gopa_kappa(1e-7, 1e-8, graph="k-out") == pytest.approx(14.485, rel=1e-4)
@@ -44,7 +44,7 @@ def test_reference_setting_has_its_values():
     ],
 )
 def test_other_settings_have_their_values(n, rho, own, complete, least, k_out, connected):
-    """delta' = 1 / H^2, delta = 10 delta', epsilon = 0.1; formula values computed elsewhere."""
+    """delta' = 1 / H^2, delta = 10 delta', epsilon = 0.1; a snapshot of the formulas, computed apart from this code."""
     honest = int(rho * n)
     target = {"epsilon": 0.1, "delta": 10 / honest**2, "delta_prime": 1 / honest**2}
     stated = documents.sabater_gopa_own_variance(honest_parties=honest, epsilon=0.1, delta_prime=1 / honest**2)

@@ -429,6 +429,17 @@ def test_drawn_graphs_speak_for_as_much_as_their_number_allows():
     assert (1 - drawn.exceedance(0.99)) ** 59 == pytest.approx(0.01)
     again = gopa.random_graph_mu(120, 0.5, 10, independent_std=0.5, pairwise_std=5.0, sensitivity=1.0, draws=3, seed=1)
     assert set(again.mus) <= set(drawn.mus)
+    assert drawn.failure_probability == 0.0  # every party was computed
+
+
+def test_certificates_of_drawn_graphs_may_fail_with_the_sum_of_their_probabilities(monkeypatch):
+    options = {"independent_std": 0.5, "pairwise_std": 5.0, "sensitivity": 1.0, "draws": 3, "seed": 1}
+    computed = gopa.random_graph_mu(300, 0.6, 40, **options)
+    monkeypatch.setattr(worst, "DENSE_LIMIT", 100)
+    certified = gopa.random_graph_mu(300, 0.6, 40, **options)
+    assert computed.failure_probability == 0.0
+    assert certified.failure_probability == pytest.approx(3e-12)
+    assert certified.mu >= computed.mu * (1 - 1e-9)
 
 
 # Calibration.

@@ -10,6 +10,7 @@ from scipy import integrate, optimize, special, stats
 
 import sottovoce as sv
 from sottovoce.accounting import composition, gaussian, walk
+from sottovoce.errors import ConfigError
 
 HOUSES = {"num_agents": 2000, "contributions": 12, "lipschitz": 1.0, "delta": 1e-6}
 UNIFORM_3 = np.full((3, 3), 1.0 / 3.0)
@@ -590,3 +591,12 @@ def test_calibration_and_account_are_inverse_for_small_and_large_epsilon():
         std = walk.std_for(epsilon=target, **HOUSES)
         assert walk.epsilon(std=std, **HOUSES) == pytest.approx(target, rel=1e-9)
         assert std == pytest.approx(math.exp(optimize.brentq(excess, -3, 10, args=(target,))), rel=1e-9)
+
+
+def test_matrices_that_lose_mass_or_are_not_symmetric_are_refused():
+    losing = np.full((3, 3), 0.3)
+    with pytest.raises(ConfigError, match="rows that sum to one"):
+        walk.graph_gaps(losing, agent=0, observers=[1], rounds=5)
+    uneven = np.array([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]])
+    with pytest.raises(ConfigError, match="symmetric"):
+        walk.likely_contributions_on_graph(uneven, rounds=50, failure_probability=1e-3)

@@ -243,3 +243,26 @@ def test_the_first_connected_seed_of_the_published_erdos_renyi_graph_is_one():
     with pytest.raises(sv.ConfigError, match="not connected"):
         sv.topologies.erdos_renyi(2048, math.log(2048) / 2048, seed=0)
     assert sv.topologies.erdos_renyi(2048, math.log(2048) / 2048, seed=1).num_agents == 2048
+
+
+def test_pairs_of_learning_are_never_called_a_guarantee_even_if_one_attacker_reads_everything():
+    learning = GOSSIP | {
+        "topology": {"kind": "star", "agents": 5},
+        "algorithm": {"kind": "atc", "step_size": 0.1},
+        "noise": {"kind": "independent", "law": "gaussian", "std": 0.7},
+    }
+    pairs = pairs_of(made(learning))
+    assert pairs.attacker == 0  # the hub, who hears everybody
+    assert pairs.validity == "exogenous-gradients"
+
+
+def test_a_proven_infinity_is_told_apart_from_no_number():
+    clear = GOSSIP | {
+        "topology": {"kind": "ring", "agents": 5},
+        "algorithm": {"kind": "atc", "step_size": 0.1},
+        "noise": {"kind": "local_graph_homomorphic", "law": "gaussian", "std": 0.7},
+    }
+    stated = describe_pairs(pairs_of(made(clear), attacker=0))
+    assert stated["by_distance"][0]["attacker_proven_infinite"]
+    assert stated["by_distance"][0]["attacker_proven_mu"] is None
+    assert not describe_pairs(pairs_of(made(GOSSIP), attacker=0))["by_distance"][0]["attacker_proven_infinite"]

@@ -11,17 +11,18 @@ Candidates, each true on its own (docs/guarantees.md); the smallest is stated, w
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import get_args, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
+from sottovoce.accounting.arguments import checked, per_agent
 from sottovoce.accounting.candidates import Prepared
 from sottovoce.accounting.case import Adjacency, Case, Unit
 from sottovoce.accounting.clipped_updates import check_clipped_update
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
+from sottovoce.accounting.question import check_observers, check_participation, check_parts, check_together, check_words
 from sottovoce.accounting.tradeoff import (
     GaussianTradeoff,
     PureTradeoff,
@@ -31,10 +32,10 @@ from sottovoce.accounting.tradeoff import (
     WorstTradeoff,
 )
 from sottovoce.accounting.walk import WalkTradeoff
-from sottovoce.algorithms import Algorithm, check_sampling
+from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import check_gradients, check_relay, exchange_topologies, one_thread
-from sottovoce.noise import Gaussian, Noise
+from sottovoce.linear import exchange_topologies, one_thread
+from sottovoce.noise import Noise
 from sottovoce.observers import Observer, view
 from sottovoce.problems import ConvexSmooth
 from sottovoce.topologies import Topology
@@ -94,7 +95,7 @@ def account(
         ConfigError: malformed input, or an agent that belongs to the observer.
     """
     if not isinstance(observer, Observer):
-        _check_observers(observer)
+        check_observers(observer)
         return [
             account(
                 topology, algorithm, noise, one, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
@@ -224,7 +225,10 @@ def _worst_of_walks(prepared: Prepared, worst: Guarantee) -> Guarantee:
     distinct = {
         (one.noise_multiplier, one.gaps.lengths.tobytes(), one.gaps.probabilities.tobytes()): one for one in laws
     }
-    return worst if len(distinct) == 1 else replace(worst, tradeoff=WorstTradeoff(tuple(distinct.values())))
+    if len(distinct) == 1:
+        return worst
+    reason = f"{worst.reason} The value is the largest over all agents outside the observer, at each delta."
+    return replace(worst, tradeoff=WorstTradeoff(tuple(distinct.values())), reason=reason)
 
 
 def _size(guarantee: Guarantee) -> float:
@@ -244,81 +248,25 @@ def _case(
     adjacency: Adjacency, participation: Participation, losses: ConvexSmooth | None, same_model: bool | None,
 ) -> Case:  # fmt: skip
     """Check the question once."""
-    _check_observers([observer])
-    for name, value, kind in (
-        ("topology", topology, Topology),
-        ("algorithm", algorithm, Algorithm),
-        ("noise", noise, Noise),
-    ):
-        if not isinstance(value, kind):
-            raise ConfigError(
-                f"{name} = {value!r}; a {kind.__name__} is needed: the order is topology, algorithm, noise, observer."
-            )
-    whole("rounds", rounds)
-    chosen("unit", unit, get_args(Unit))
-    chosen("adjacency", adjacency, get_args(Adjacency))
-    if losses is not None and not isinstance(losses, ConvexSmooth):
-        raise ConfigError(f"losses = {losses!r}; promise sv.accounting.ConvexSmooth(beta, nu), or None.")
-    if unit == "record" and same_model is False:
-        raise ConfigError(
-            "unit='record' with same_model=False: a record's sensitivity is known at the same model only. Leave same_model out."
-        )
-    _check_participation(algorithm, unit, participation)
+    check_observers([observer])
+    check_parts(topology, algorithm, noise, rounds=rounds)
+    check_words(unit, adjacency, losses, same_model, algorithm)
     sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
-    check_clipped_update(algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation)
-    if isinstance(participation, Poisson) and adjacency == "replace":
-        least = float(sensitivities.max()) / 2.0
-        if participation.record_norm is None or participation.record_norm < least * (1 - 1e-9):
-            raise ConfigError(
-                f"Poisson sampling with adjacency='replace' needs the largest norm of ONE record's part, at least half the sensitivity "
-                f"({least:g}); given record_norm = {participation.record_norm}. Use sv.accounting.poisson(rate, record_norm=C / B)."
-            )
-    if isinstance(participation, Poisson) and not isinstance(noise.law, Gaussian):
-        raise UnsupportedClaim(
-            "Poisson sampling is accounted for Gaussian noise only. Use a Gaussian law, or another participation."
-        )
+    check_participation(
+        algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation
+    )  # fmt: skip
+    check_clipped_update(
+        algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation, losses=losses
+    )  # fmt: skip
     seen = view(observer, *exchange_topologies(algorithm, topology))
-    check_relay(algorithm, noise, topology)
-    check_gradients(algorithm, noise, rounds)
-    check_sampling(algorithm.sampling, topology.num_agents)
+    check_together(topology, algorithm, noise, rounds=rounds)
     if noise.law is not None:
         checked("the scale of the noise", noise.law.scale, "(1e-100, 1e100)")
-    same = unit == "record" if same_model is None else bool(same_model)
     return Case(
-        topology,
-        algorithm,
-        noise,
-        observer,
-        seen,
-        rounds,
-        sensitivities,
-        unit,
-        adjacency,
-        participation,
-        losses,
-        same,
-        algorithm.sampling,
-    )
-
-
-def _check_participation(algorithm: Algorithm, unit: Unit, participation: Participation) -> None:
-    if algorithm.walks and participation != "every-round":
-        raise ConfigError(
-            f"participation = {participation!r}: on a walk an agent takes part when it holds the token. Leave it out; limit the contributions "
-            f"of sv.algorithms.random_walk instead."
-        )
-    if unit == "agent" and participation != "every-round":
-        raise ConfigError(
-            f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
-        )
-
-
-def _check_observers(observers: object) -> None:
-    listed = isinstance(observers, Sequence) and not isinstance(observers, str)
-    if not listed or not all(isinstance(one, Observer) for one in observers):  # type: ignore[attr-defined]
-        raise ConfigError(
-            f"observer = {observers!r}; give one of sv.observers, such as sv.observers.eavesdropper(), or a list of them."
-        )
+        topology=topology, algorithm=algorithm, noise=noise, observer=observer, view=seen, rounds=rounds, sensitivity=sensitivities,
+        unit=unit, adjacency=adjacency, participation=participation, losses=losses,
+        same_model=unit == "record" if same_model is None else bool(same_model), sampling=algorithm.sampling,
+    )  # fmt: skip
 
 
 def _checked_agent(agent: int, case: Case) -> int:

@@ -15,7 +15,7 @@ times as much, only noise of the relay is fixed; then q_p is multiplied by w, an
 
 import numpy as np
 
-from sottovoce.accounting.sent_values import SentValues
+from sottovoce.accounting.sent_values import SentValues, values_at_public_points
 from sottovoce.linear import BoundRound, Rounds
 from sottovoce.noise import known_sources, received_map
 from sottovoce.observers import View
@@ -47,14 +47,7 @@ def broadcast_values(
     with np.errstate(divide="ignore", invalid="ignore"):
         price = np.where(unit > 0, unit / scales[:, None], 0.0)  # [T, K]
         spent = np.max([np.cumsum(np.where(one[:, None], price, 0.0), axis=0) for one in patterns], axis=0)
-    values = spent[-1] if pure else np.sqrt(spent[-1])
-    everyone, nobody = np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool)
-    clear = np.isinf(spent)
-    return SentValues(
-        values=values, plain=values, supported=everyone, promised=nobody, exact=everyone & view.broadcast,
-        is_linear_view=everyone & (view.broadcast and not pure), public_point=everyone, goes_on_from_message=nobody, hidden=nobody,
-        clear_round=np.where(clear.any(axis=0), np.argmax(clear, axis=0) + 1, 0), spent=spent, one_source_each=False, pairs=False,
-    )  # fmt: skip
+    return values_at_public_points(spent, pure=pure, exact=view.broadcast, linear_view=view.broadcast and not pure)
 
 
 def _state_is_public(bound: BoundRound) -> bool:

@@ -245,7 +245,7 @@ class Prepared(NamedTuple):
             unit=case.unit,
             adjacency=case.adjacency,
             rounds=case.rounds,
-            participation=describe_participation(case.participation),
+            participation=describe_participation(case.participation) if case.sampling is None else str(case.sampling),
             tradeoff=tradeoff,
             validity=validity,
             reason=reason,
@@ -254,7 +254,7 @@ class Prepared(NamedTuple):
                 case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=self._promise() if best.promised else None,
                 random_links=self._random_links, participation=case.participation, follow=self._others_follow(best), pairs=self.sent.pairs,
                 same_model=case.same_model, clip=case.clip,
-            ) + self._of_local_steps() + self._of_sampling(best) + self._of_walk(),
+            ) + self._of_local_steps() + self._of_sampling(best) + self._of_walk(best),
             linear_mu=None if shown is None else shown.mu,
             linear_validity=None if shown is None else self.linear_validity(shown),
             linear_gap=None if shown is None else shown.gap,
@@ -307,14 +307,16 @@ class Prepared(NamedTuple):
         )  # fmt: skip
         return Candidate(local, "amplified-by-iteration", True, found)
 
-    def _of_walk(self) -> tuple[str, ...]:
+    def _of_walk(self, best: Candidate) -> tuple[str, ...]:
         case = self.case
         if not case.algorithm.walks:
             return ()
         most = contributions_of(case.algorithm, case.rounds)
-        return (
-            f"the agent adds at most {most} gradients, and the way of the token, which the observer may know, does not depend on data",
-        )
+        added = f"the agent adds at most {most} gradients"
+        if best.amplified is None:
+            return (f"{added}, and the way of the token, which the observer may know, does not depend on data",)
+        drawn = "every hop is drawn afresh by the weights, whatever the data; the value holds over these draws, which the observer may learn"
+        return (f"{added}; {drawn}",)
 
     def _amplified(self, p: int) -> SampledTradeoff | None:
         """The averages of a secret sample of agents, of whom nobody adds more than C; None where rounds differ."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from sottovoce.accounting.local_steps import one_step, why_refused
 from sottovoce.accounting.participation import Participation, Poisson
-from sottovoce.algorithms import AgentSampling, Algorithm, FixedAgents
+from sottovoce.algorithms import AgentSampling, Algorithm
 from sottovoce.clipping import Clip
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.noise import Gaussian, Noise
@@ -71,9 +71,8 @@ class Case(NamedTuple):
     @property
     def amplifies(self) -> bool:
         """Whether the draw of agents hides who took part: a relay's noise on clipped updates, seen by who reads no single message."""
-        fits = self.adjacency == "replace" or self.unit == "record" or not isinstance(self.sampling, FixedAgents)
         hidden = self.noise.needs_relay and not self.view.every_message and isinstance(self.noise.law, Gaussian)
-        return self.sampling is not None and self.clip is not None and hidden and fits
+        return self.sampling is not None and self.clip is not None and hidden
 
     @property
     def growth_is_promised(self) -> bool:

@@ -16,6 +16,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.noise import Noise
+from sottovoce.problems import ConvexSmooth
 from sottovoce.problems.sensitivity import Adjacency, Unit
 
 
@@ -32,15 +33,18 @@ def check_clipped_update(
     unit: Unit,
     adjacency: Adjacency,
     participation: Participation,
+    losses: ConvexSmooth | None = None,
 ) -> None:
     """Refuse a sensitivity that is not the one clipping gives, a law of another norm, and rounds without the record.
 
     Raises:
-        ConfigError: another sensitivity, or a participation of single records.
+        ConfigError: another sensitivity, a promise about losses, or a participation of single records.
         UnsupportedClaim: updates clipped in l2 under a law that needs l1.
     """
     if algorithm.clipped_update is None or noise.in_gradients:
         return
+    if losses is not None:
+        raise ConfigError("losses were promised, but clipped updates need no promise and keep none. Leave losses out.")
     clip = algorithm.clipped_update.clip
     needed = update_sensitivity(clip, unit=unit, adjacency=adjacency)
     if not np.allclose(sensitivity, needed, rtol=1e-12, atol=0.0):

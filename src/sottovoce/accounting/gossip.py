@@ -60,7 +60,7 @@ class PairwiseLoss:
 
     Attributes:
         resolved: [K, A] mu of the directions that are settled; not a number where an agent looks at itself.
-        upper: [K, A] mu, the upper end: this one is to be stated.
+        upper: [K, A] mu, the upper end: this one is to be stated; the part of the width that is due to rounding is estimated.
         attackers: [A] who looks.
         rounds: exchanges.
         local: sensitivity / std, what a reader of the noisy values themselves would have.

@@ -12,7 +12,7 @@ Who reads the messages of one-step methods with self-noise learns as much; the v
 
 import numpy as np
 
-from sottovoce.accounting.sent_values import SentValues
+from sottovoce.accounting.sent_values import SentValues, values_at_public_points
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import uses_gradients
 from sottovoce.noise import Noise
@@ -37,11 +37,4 @@ def gradient_values(
     with np.errstate(divide="ignore"):
         price = algorithm.gradients_per_round / (scales if pure else scales**2)  # [T]
     spent = np.cumsum(np.where(patterns & used, price[None, :], 0.0), axis=1).max(axis=0)  # [T]
-    values = np.full(num_agents, spent[-1] if pure else np.sqrt(spent[-1]))
-    everyone, nobody = np.ones(num_agents, dtype=bool), np.zeros(num_agents, dtype=bool)
-    clear = int(np.argmax(np.isinf(spent))) + 1 if np.isinf(spent[-1]) else 0
-    return SentValues(
-        values=values, plain=values, supported=everyone, promised=nobody, exact=nobody, is_linear_view=nobody, public_point=everyone,
-        goes_on_from_message=nobody, hidden=nobody, clear_round=np.full(num_agents, clear),
-        spent=np.repeat(spent[:, None], num_agents, axis=1), one_source_each=False, pairs=False,
-    )  # fmt: skip
+    return values_at_public_points(np.repeat(spent[:, None], num_agents, axis=1), pure=pure)

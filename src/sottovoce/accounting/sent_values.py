@@ -124,6 +124,26 @@ def values_of_bounds(
     )  # fmt: skip
 
 
+def values_at_public_points(
+    spent: np.ndarray, *, pure: bool, exact: bool = False, linear_view: bool = False
+) -> SentValues:
+    """The account of gradients that are all taken at points the observer may know: no promise is needed, for a record either.
+
+    Args:
+        spent: [T, K] after every round, as mu^2 or epsilon, at sensitivity one.
+        pure: it is in epsilon.
+        exact: attained by an attack.
+        linear_view: it is also the linear view.
+    """
+    values = spent[-1] if pure else np.sqrt(spent[-1])
+    everyone, nobody, clear = np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool), np.isinf(spent)
+    return SentValues(
+        values=values, plain=values, supported=everyone, promised=nobody, exact=everyone & exact, is_linear_view=everyone & linear_view,
+        public_point=everyone, goes_on_from_message=nobody, hidden=nobody, spent=spent, one_source_each=False, pairs=False,
+        clear_round=np.where(clear.any(axis=0), np.argmax(clear, axis=0) + 1, 0),
+    )  # fmt: skip
+
+
 def _at_unit_price(found: Protection, rounds: Rounds) -> bool:
     return bool(np.allclose(found.price, 1.0 / rounds.scales[:, None, None] ** 2, rtol=1e-12, atol=0.0))
 

@@ -10,7 +10,7 @@ import heapq
 import numpy as np
 
 from sottovoce.accounting.sent_messages import contraction
-from sottovoce.accounting.sent_values import SentValues
+from sottovoce.accounting.sent_values import SentValues, values_at_public_points
 from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
 from sottovoce.algorithms import Algorithm
 from sottovoce.algorithms.algorithm import step_at
@@ -43,14 +43,7 @@ def walk_values(algorithm: Algorithm, noise: Noise, *, rounds: int, num_agents: 
     spent = prices[0] * np.minimum(np.arange(1, rounds + 1), most)
     if not np.all(prices == prices[0]):
         spent = _largest_so_far(prices, most)
-    values = np.full(num_agents, spent[-1] if pure else np.sqrt(spent[-1]))
-    everyone, nobody = np.ones(num_agents, dtype=bool), np.zeros(num_agents, dtype=bool)
-    clear = int(np.argmax(np.isinf(spent))) + 1 if np.isinf(spent[-1]) else 0
-    return SentValues(
-        values=values, plain=values, supported=everyone, promised=nobody, exact=nobody, is_linear_view=nobody, public_point=everyone,
-        goes_on_from_message=nobody, hidden=nobody, clear_round=np.full(num_agents, clear),
-        spent=np.repeat(spent[:, None], num_agents, axis=1), one_source_each=False, pairs=False,
-    )  # fmt: skip
+    return values_at_public_points(np.repeat(spent[:, None], num_agents, axis=1), pure=pure)
 
 
 def _steps(algorithm: Algorithm, rounds: int) -> np.ndarray:

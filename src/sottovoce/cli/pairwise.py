@@ -48,6 +48,8 @@ def pairwise(
     np.savez_compressed(folder / "pairs.npz", allow_pickle=False, **arrays)
     paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder)]
     notes = _notes(found)
+    if np.isinf(np.delete(found.mu[:, found.attacker], found.attacker)).any():
+        notes.append(f"Agent {found.attacker} reads something of somebody without noise, so its network is not drawn.")
     if not drawable(experiment.topology):
         notes.append(f"The network of {experiment.topology.num_agents:,} agents is too large for a picture.")
     value = {**describe_pairs(found), "notes": notes, "files": [str(path) for path in paths]}
@@ -60,7 +62,8 @@ def _notes(pairs: "Pairs") -> list[str]:
     said = [f"{pairs.method.capitalize()}; {VALIDITY[pairs.validity]}."]
     if pairs.gap is not None:
         said.append(
-            f"The upper ends are shown. Width of the bracket: at most {pairs.gap:.1e} of the largest mu squared."
+            f"The upper ends are shown. Width of the bracket: at most {shown(pairs.gap, 2)} of the largest mu squared; the part of it "
+            f"that is due to rounding is estimated."
         )
     said.append(
         f"Proven: what sv.account proves for agent {pairs.attacker}, who reads what it receives and knows its own noise; the largest at each "
@@ -79,7 +82,8 @@ def _table(value: dict[str, Any]) -> Table:
         column.justify, column.no_wrap = "right", True
     for row in value["by_distance"]:
         ends = [_number(row[kind][name]) for kind in ("mu", "epsilon") for name in ("least", "median", "largest")]
-        proven = [_number(row[f"attacker_proven_{kind}"], missing="") for kind in ("mu", "epsilon")]
+        missing = "inf" if row["attacker_proven_infinite"] else ""
+        proven = [_number(row[f"attacker_proven_{kind}"], missing=missing) for kind in ("mu", "epsilon")]
         table.add_row(str(row["distance"]), str(row["pairs"]), *ends, *proven)
     return table
 

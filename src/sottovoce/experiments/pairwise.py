@@ -24,6 +24,7 @@ from sottovoce.accounting.pairwise import pairwise_linear_mu
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import sensitivities
+from sottovoce.linear import bound_rounds
 from sottovoce.noise import Gaussian
 from sottovoce.observers import curious_agent
 from sottovoce.topologies import Static, Topology
@@ -112,7 +113,7 @@ def pairs_of(experiment: Experiment, *, attacker: int | None = None, progress: P
     proven = _proven(experiment, looking, sizes)
     validity: LinearValidity = "exogenous-gradients"
     resolved: np.ndarray | None = None
-    if experiment.algorithm.name == "gossip" and experiment.noise.in_gradients:
+    if _is_gossip(experiment):
         assert isinstance(law, Gaussian)  # checked above
         std = law.std * float(experiment.noise.factors(experiment.rounds)[0])
         found = pairwise(topology, rounds=experiment.rounds, std=std, sensitivity=1.0, progress=progress)
@@ -122,14 +123,23 @@ def pairs_of(experiment: Experiment, *, attacker: int | None = None, progress: P
         mu = pairwise_linear_mu(
             topology, experiment.algorithm, experiment.noise, rounds=experiment.rounds, sensitivity=sizes, progress=progress
         )  # fmt: skip
-        if proven and proven[0].linear_validity == "adaptive":
-            validity = "adaptive"
         method = "linear view of every pair"
     assert experiment.privacy is not None  # checked above
     return Pairs(
         mu=mu, resolved=resolved, distances=distances, attacker=looking, proven=proven, validity=validity, method=method, delta=delta,
         unit=experiment.privacy.unit, rounds=experiment.rounds,
     )  # fmt: skip
+
+
+def _is_gossip(experiment: Experiment) -> bool:
+    """Whether it is gossip with noise once, plain or accelerated: read off its rounds, not its name."""
+    if not experiment.noise.in_gradients or len(experiment.algorithm.exchanges) != 1:
+        return False
+    rounds = bound_rounds(experiment.topology, experiment.algorithm, experiment.noise, experiment.rounds)
+    sends_its_value = all(bound.form.messages[0, 0] == 1 for bound in rounds.distinct)
+    mixes = all(bound.form.state[0, bound.form.blocks] != 0 for bound in rounds.distinct)
+    first = rounds.at(0).form
+    return rounds.values_are_fixed and sends_its_value and mixes and abs(first.messages[0, -1]) == 1
 
 
 def distance_rows(pairs: Pairs) -> list[DistanceRow]:
@@ -167,6 +177,7 @@ def describe_pairs(pairs: Pairs) -> dict[str, Any]:
                 "epsilon": {
                     name: _finite(epsilon_of(getattr(row, name), delta)) for name in ("least", "median", "largest")
                 },
+                "attacker_proven_infinite": bool(np.isposinf(row.proven)),
                 "attacker_proven_mu": _finite(row.proven),
                 "attacker_proven_epsilon": _finite(epsilon_of(row.proven, delta)),
             }

@@ -43,7 +43,9 @@ def pairs_figures(pairs: Pairs, topology: Topology, folder: str | Path) -> list[
         figure = loss_by_distance(
             {"all pairs": line}, compared=proven, names=("linear view", f"proven, attacker {pairs.attacker}"), y_label=MU
         )  # fmt: skip
-        text = "Median over pairs, band from the least to the largest; pairs that learn nothing are not drawn."
+        endless = [str(row.distance) for row in distance_rows(pairs) if np.isinf(row.largest)]
+        beyond = f" Infinite at distance {', '.join(endless)}: not drawn." if endless else ""
+        text = f"Median over pairs, band from the least to the largest; pairs that learn nothing are not drawn.{beyond}"
         paths += save(figure, folder, "distance", caption=f"{text} {about}")
     own = np.delete(pairs.mu[:, pairs.attacker], pairs.attacker)
     if drawable(topology) and np.isfinite(own).all():

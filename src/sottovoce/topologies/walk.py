@@ -2,7 +2,8 @@
 
     start uniform,   P(next = k | holder = l) = a_lk,   W = A symmetric, so that the uniform law is stationary
 
-A path is a function of (seed, repeat): the same whatever else is run, and known before the run, for a report or an attack.
+A path is a function of (seed, repeat): the same whatever else is run, and known before the run, for a report or an attack. Guarantees of walks
+speak of paths drawn afresh: they are about the protocol that a simulation stands for, not about one published path.
 """
 
 import numpy as np

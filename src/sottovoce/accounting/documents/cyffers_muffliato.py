@@ -9,6 +9,8 @@ at most the local value alpha Delta^2 / (2 sigma^2), and for the mean over u
 
     (1 / n) sum_u epsilon_{u -> v}(alpha) <= alpha Delta^2 T d_v / (2 n sigma^2).
 
+The sum follows the authors' code, and the bound on the mean follows from it; neither was compared with the printed page.
+
 How they stand, for the whole view of v (`accounting.gossip` computes it exactly).
 
  1. The sum adds what each message says alone. That is composition, and composition needs fresh noise in every message; here all messages

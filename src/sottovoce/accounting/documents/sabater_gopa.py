@@ -15,8 +15,8 @@ The random graph asks for rho n >= 81 and, with g = delta / 3,
 
     rho k >= 4 ln(2 rho n / (3 g)) ,   rho k >= 6 ln(rho n / 3) ,   rho k >= 3/2 + (9/4) ln(2 e / g) .
 
-How they stand. The constants are as they are passed on, not compared with the printed page, and hold because they can
-be proved. They ask for about twice the own variance that `accounting.gopa` needs for the same target.
+How they stand. The constants are recalled and were not compared with the printed page; they hold because they can be
+proved. They ask for about twice the own variance that `accounting.gopa` needs for the same target.
 
  1. Complete and connected: a flow that spreads a change of one value evenly costs (H - 1) / H^2 on the complete graph
     and at most (H - 1)(2H - 1) / (6H) <= H / 3 along any tree, so that mu^2 <= (epsilon / c)^2 (1 + 1 / kappa) =

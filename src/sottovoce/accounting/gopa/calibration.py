@@ -130,7 +130,8 @@ def calibrate_graph(
     Args:
         topology: every linked pair shares noise.
         epsilon: target, over all rounds.
-        delta: target, over all rounds; on large graphs at most 1e-12 of it pays for the certificate.
+        delta: target, over all rounds; on large graphs at most 1e-12, and at most a tenth of it, pays for the
+            certificate.
         sensitivity: the largest l2 change of one party's value.
         rounds: with fresh noise.
         slack: by how much own noise exceeds the least possible of a connected honest graph, relative.

@@ -67,12 +67,15 @@ class DrawnGraphs:
     """The worst party's mu on independently drawn graphs.
 
     Attributes:
-        mus: of every draw, increasing; upper bounds.
+        mus: of every draw, increasing; upper bounds, all of them except with failure_probability.
         honest_parties: of each graph.
+        failure_probability: that any of the bounds is wrong, at most: the sum over the draws' certificates; 0 where every
+            party was computed.
     """
 
     mus: tuple[float, ...]
     honest_parties: int
+    failure_probability: float
 
     @property
     def mu(self) -> float:
@@ -82,8 +85,8 @@ class DrawnGraphs:
     def exceedance(self, confidence: float) -> float:
         """How likely a new graph has a party above `mu`, at most: p with (1 - p)^draws = 1 - confidence.
 
-        A run on a new graph is (epsilon, delta(mu) + p)-DP, with this confidence: so many draws never speak for a
-        smaller p.
+        A run on a new graph is (epsilon, delta(mu) + p)-DP, with this confidence less `failure_probability`, since `mu`
+        may be too small if a certificate failed: so many draws never speak for a smaller p.
         """
         return -math.expm1(math.log1p(-checked("confidence", confidence, "(0, 1)")) / len(self.mus))
 
@@ -230,7 +233,7 @@ def random_graph_mu(
         seed: of the first graph; the others follow it.
     """
     honest = honest_count(n, rho)
-    first, mus = whole("seed", seed, least=0), []
+    first, mus, failure = whole("seed", seed, least=0), [], 0.0
     for draw in range(whole("draws", draws)):
         graph = k_out_graph(n, k, honest_parties=honest, seed=first + draw)
         worst = worst_mu(
@@ -242,7 +245,8 @@ def random_graph_mu(
             seed=first + draw + 2**32,  # not the seed that made the graph
         )
         mus.append(worst.mu_upper)
-    return DrawnGraphs(mus=tuple(sorted(mus)), honest_parties=honest)
+        failure += worst.failure_probability
+    return DrawnGraphs(mus=tuple(sorted(mus)), honest_parties=honest, failure_probability=failure)
 
 
 def _honest_picks(n: int, rho: float, k: int) -> tuple[int, float]:

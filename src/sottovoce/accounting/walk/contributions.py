@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from sottovoce.accounting.arguments import checked, whole
-from sottovoce.errors import UnsupportedClaim
+from sottovoce.errors import ConfigError, UnsupportedClaim
 
 
 class LikelyContributions(NamedTuple):
@@ -60,6 +60,10 @@ def likely_contributions_on_graph(
         failure_probability: in (0, 1).
     """
     T, d = whole("rounds", rounds), checked("failure_probability", failure_probability, "(0, 1)")
+    if np.abs(transition - transition.T).max() > 1e-9 or np.abs(transition.sum(axis=1) - 1.0).max() > 1e-9:
+        raise ConfigError(
+            "the number of visits is bounded for a symmetric transition matrix whose rows sum to one; this one is not."
+        )
     second = max(0.0, float(np.linalg.eigvalsh(transition)[-2]))
     spread = math.sqrt(0.5 * T * math.log(1.0 / d) * (1.0 + second) / (1.0 - second))
     return LikelyContributions(max(1, min(T, math.floor(T / transition.shape[0] + spread))), d)

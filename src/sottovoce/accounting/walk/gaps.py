@@ -93,6 +93,10 @@ def graph_gaps(transition: NDArray[np.float64], *, agent: int, observers: Iterab
         rounds: hops of the whole walk; no gap is longer.
     """
     K, T = transition.shape[0], whole("rounds", rounds)
+    if transition.min() < 0 or np.abs(transition.sum(axis=1) - 1.0).max() > 1e-9:
+        raise ConfigError(
+            "a transition matrix needs entries that are not negative and rows that sum to one; mass that is lost would count as never seen."
+        )
     looking = _agents(observers, K)
     u = _agents([agent], K)[0]
     if u in looking:

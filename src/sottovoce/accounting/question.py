@@ -1,0 +1,98 @@
+"""What a question to the accountant must satisfy; everything else is refused here, before anything is computed."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+
+from sottovoce.accounting.arguments import chosen, whole
+from sottovoce.accounting.case import Adjacency, Unit
+from sottovoce.accounting.participation import Participation, Poisson
+from sottovoce.algorithms import Algorithm, FixedAgents, check_sampling
+from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.linear import check_gradients, check_relay
+from sottovoce.noise import Gaussian, Noise
+from sottovoce.observers import Observer
+from sottovoce.problems import ConvexSmooth
+from sottovoce.topologies import Topology
+
+
+def check_parts(topology: object, algorithm: object, noise: object, *, rounds: int) -> None:
+    """Refuse things of another type, and parts that do not go together."""
+    for name, value, kind in (
+        ("topology", topology, Topology),
+        ("algorithm", algorithm, Algorithm),
+        ("noise", noise, Noise),
+    ):
+        if not isinstance(value, kind):
+            raise ConfigError(
+                f"{name} = {value!r}; a {kind.__name__} is needed: the order is topology, algorithm, noise, observer."
+            )
+    whole("rounds", rounds)
+
+
+def check_together(topology: Topology, algorithm: Algorithm, noise: Noise, *, rounds: int) -> None:
+    """Refuse an algorithm and a noise that do not work on this topology."""
+    check_relay(algorithm, noise, topology)
+    check_gradients(algorithm, noise, rounds)
+    check_sampling(algorithm.sampling, topology.num_agents)
+
+
+def check_words(
+    unit: Unit, adjacency: Adjacency, losses: ConvexSmooth | None, same_model: bool | None, algorithm: Algorithm
+) -> None:
+    """Refuse units, adjacencies and promises that say nothing, or nothing about this algorithm."""
+    chosen("unit", unit, get_args(Unit))
+    chosen("adjacency", adjacency, get_args(Adjacency))
+    if losses is not None and not isinstance(losses, ConvexSmooth):
+        raise ConfigError(f"losses = {losses!r}; promise sv.accounting.ConvexSmooth(beta, nu), or None.")
+    if unit == "record" and same_model is False:
+        raise ConfigError(
+            "unit='record' with same_model=False: a record's sensitivity is known at the same model only. Leave same_model out."
+        )
+    if isinstance(algorithm.sampling, FixedAgents) and (unit, adjacency) == ("agent", "add-remove"):
+        raise UnsupportedClaim(
+            "a fixed number of agents takes part in every round, so where one agent is removed another one is drawn, and more than its own "
+            "update changes. Use adjacency='replace', or participation=q, by coins."
+        )
+
+
+def check_participation(
+    algorithm: Algorithm,
+    noise: Noise,
+    sensitivity: np.ndarray,
+    *,
+    unit: Unit,
+    adjacency: Adjacency,
+    participation: Participation,
+) -> None:
+    """Refuse a participation that does not apply, or lacks what its account needs."""
+    if algorithm.walks and participation != "every-round":
+        raise ConfigError(
+            f"participation = {participation!r}: on a walk an agent takes part when it holds the token. Leave it out; limit the contributions "
+            f"of sv.algorithms.random_walk instead."
+        )
+    if unit == "agent" and participation != "every-round":
+        raise ConfigError(
+            f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
+        )
+    if isinstance(participation, Poisson) and adjacency == "replace":
+        least = float(sensitivity.max()) / 2.0
+        if participation.record_norm is None or participation.record_norm < least * (1 - 1e-9):
+            raise ConfigError(
+                f"Poisson sampling with adjacency='replace' needs the largest norm of ONE record's part, at least half the sensitivity "
+                f"({least:g}); given record_norm = {participation.record_norm}. Use sv.accounting.poisson(rate, record_norm=C / B)."
+            )
+    if isinstance(participation, Poisson) and not isinstance(noise.law, Gaussian):
+        raise UnsupportedClaim(
+            "Poisson sampling is accounted for Gaussian noise only. Use a Gaussian law, or another participation."
+        )
+
+
+def check_observers(observers: object) -> None:
+    """Refuse anything but observers."""
+    listed = isinstance(observers, Sequence) and not isinstance(observers, str)
+    if not listed or not all(isinstance(one, Observer) for one in observers):  # type: ignore[attr-defined]
+        raise ConfigError(
+            f"observer = {observers!r}; give one of sv.observers, such as sv.observers.eavesdropper(), or a list of them."
+        )
