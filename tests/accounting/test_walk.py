@@ -34,7 +34,7 @@ def geometric(p, longest):
     ("target", "std", "order", "local"), [(10.0, 2.57862, 2.39067, 3.74876), (1.0, 20.3619, 14.9067, 29.2694)]
 )
 def test_calibration_of_the_published_bound_gives_the_reference_numbers(target, std, order, local):
-    found = walk.std_for(epsilon=target, **HOUSES)
+    found = walk.published_std_for(epsilon=target, **HOUSES)
     assert found == pytest.approx(std, rel=2e-6)
     assert walk.largest_order(std=found, sensitivity=2.0) == pytest.approx(order, rel=3e-6)  # the limit binds
     assert target * (1 - 1e-10) < walk.epsilon(std=found, **HOUSES) <= target
@@ -70,17 +70,23 @@ def test_exact_lags_are_the_geometric_sum_up_to_the_last_round(rounds):
     rate, limit = 9 * (2.0 / std) ** 2 * float(mean), walk.largest_order(std=std, sensitivity=2.0)
     orders = 1 + (limit - 1) * np.linspace(1e-3, 1, 4001)
     direct = composition.rdp(list(orders), list(rate * orders), 1e-6)
-    found = walk.epsilon_exact_lag(num_agents=n, contributions=9, std=std, lipschitz=1.0, delta=1e-6, rounds=rounds)
+    found = walk.published_epsilon_exact_lag(
+        num_agents=n, contributions=9, std=std, lipschitz=1.0, delta=1e-6, rounds=rounds
+    )
     assert found == pytest.approx(direct, rel=1e-5)
 
 
 def test_an_endless_walk_has_the_mean_inverse_lag_ln_n_over_n_minus_1():
     n, std = 40, 50.0
-    found = walk.epsilon_exact_lag(num_agents=n, contributions=9, std=std, lipschitz=1.0, delta=1e-6, rounds=10**9)
+    found = walk.published_epsilon_exact_lag(
+        num_agents=n, contributions=9, std=std, lipschitz=1.0, delta=1e-6, rounds=10**9
+    )
     rate = 9 * (2.0 / std) ** 2 * math.log(n) / (n - 1)
     shape = walk.RenyiTradeoff(rate=rate, largest_order=walk.largest_order(std=std, sensitivity=2.0))
     assert found == pytest.approx(shape.epsilon(1e-6), rel=1e-12)
-    long = walk.epsilon_exact_lag(num_agents=n, contributions=9, std=std, lipschitz=1.0, delta=1e-6, rounds=1999)
+    long = walk.published_epsilon_exact_lag(
+        num_agents=n, contributions=9, std=std, lipschitz=1.0, delta=1e-6, rounds=1999
+    )
     assert long == pytest.approx(found, rel=1e-12)
 
 
@@ -358,7 +364,7 @@ def test_adding_up_first_visit_lags_is_false_for_a_lazy_pair():
 def test_the_proven_epsilon_is_below_the_published_one_in_the_reference_setting():
     """Snapshots of our own numbers beside the published 10 and 1."""
     for target, snapshot in ((10.0, 3.74776), (1.0, 0.359789)):
-        std = walk.std_for(epsilon=target, **HOUSES)
+        std = walk.published_std_for(epsilon=target, **HOUSES)
         arguments = {"num_agents": 2000, "contributions": 12, "sensitivity": 2.0, "delta": 1e-6, "rounds": 20_000}
         assert walk.proven_epsilon(std=std, **arguments) == pytest.approx(snapshot, rel=1e-5)
         found = walk.proven_std_for(epsilon=target, **arguments)
@@ -419,8 +425,8 @@ def test_lag_sums_by_eigenvalues_are_those_by_powers(W, rounds):
 def test_pairwise_values_follow_from_the_lag_sums():
     graph, T, N, std = sv.topologies.ring(9), 60, 40, 12.0
     S = walk.lag_sums(graph, rounds=T)
-    rate = walk.pairwise_rate(graph, rounds=T, contributions=N, std=std, sensitivity=0.5)
-    epsilons = walk.pairwise_epsilon(graph, rounds=T, contributions=N, std=std, sensitivity=0.5, delta=1e-6)
+    rate = walk.published_pairwise_rate(graph, rounds=T, contributions=N, std=std, sensitivity=0.5)
+    epsilons = walk.published_pairwise_epsilon(graph, rounds=T, contributions=N, std=std, sensitivity=0.5, delta=1e-6)
     others = ~np.eye(9, dtype=bool)
     assert np.isnan(np.diag(rate)).all()
     assert np.isnan(np.diag(epsilons)).all()
@@ -430,7 +436,9 @@ def test_pairwise_values_follow_from_the_lag_sums():
     np.testing.assert_allclose(epsilons, np.roll(epsilons, (1, 1), axis=(0, 1)), rtol=1e-9)  # all agents are alike
     assert epsilons[0, 1] > epsilons[0, 2] > epsilons[0, 4]
     local = walk.local_epsilon(contributions=N, std=std, sensitivity=0.5, delta=1e-6)
-    crowded = walk.pairwise_epsilon(graph, rounds=10**9, contributions=N, std=std, sensitivity=0.5, delta=1e-6)
+    crowded = walk.published_pairwise_epsilon(
+        graph, rounds=10**9, contributions=N, std=std, sensitivity=0.5, delta=1e-6
+    )
     assert crowded[0, 1] == local  # the published bound is above the local one there
 
 
@@ -531,8 +539,8 @@ def test_a_likely_number_takes_its_failure_probability_off_delta():
 
 CALLS = {
     walk.epsilon: HOUSES | {"std": 5.0},
-    walk.epsilon_exact_lag: HOUSES | {"std": 5.0, "rounds": 100},
-    walk.std_for: HOUSES | {"epsilon": 1.0},
+    walk.published_epsilon_exact_lag: HOUSES | {"std": 5.0, "rounds": 100},
+    walk.published_std_for: HOUSES | {"epsilon": 1.0},
     walk.proven_epsilon: {
         "num_agents": 9,
         "contributions": 2,
@@ -588,7 +596,7 @@ def test_calibration_and_account_are_inverse_for_small_and_large_epsilon():
         return walk.epsilon(std=math.exp(log_std), **HOUSES) - target
 
     for target in (0.01, 0.5, 30.0):
-        std = walk.std_for(epsilon=target, **HOUSES)
+        std = walk.published_std_for(epsilon=target, **HOUSES)
         assert walk.epsilon(std=std, **HOUSES) == pytest.approx(target, rel=1e-9)
         assert std == pytest.approx(math.exp(optimize.brentq(excess, -3, 10, args=(target,))), rel=1e-9)
 

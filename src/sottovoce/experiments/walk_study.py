@@ -187,7 +187,7 @@ def stds_for(section: WalkLearningSection, topology: Topology, epsilon: float) -
         assert isinstance(found.law, Gaussian)
         return found.law.std
 
-    published = walk.std_for(
+    published = walk.published_std_for(
         epsilon=epsilon,
         num_agents=section.agents,
         contributions=section.contributions,

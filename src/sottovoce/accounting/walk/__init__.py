@@ -9,7 +9,7 @@ that is published, which everybody sees.
 A contribution of u that passes through k noises before v looks is a Gaussian mechanism with mu^2 = Delta^2 / (std^2 k):
 each noise can hide 1/k of the difference (amplification by iteration, Feldman et al. 2018, Thm 23). Two ways to go on:
 
-PUBLISHED: `epsilon`, `epsilon_exact_lag`, `pairwise_epsilon`. k is the lag until v's first visit, the divergences of
+PUBLISHED: `epsilon`, `published_epsilon_exact_lag`, `published_pairwise_epsilon`. k is the lag until v's first visit, the divergences of
 all lags are averaged with a factor 2 (weak convexity, which limits the Renyi order: `largest_order`), and the
 contributions of u are added up. The last step is a gap of the proof: two contributions seen in the same visit of v share their noise.
 If u holds the token j times in a row and then v does, the sum counts 1 + 1/2 + ... + 1/j where the truth is j. Two
@@ -36,12 +36,12 @@ Sources: Cyffers & Bellet 2022 (arXiv 2012.05326); Cyffers, Bellet & Upadhyay 20
 
 from sottovoce.accounting.walk.complete import (
     epsilon,
-    epsilon_exact_lag,
     local_epsilon,
     local_std,
     proven_epsilon,
     proven_std_for,
-    std_for,
+    published_epsilon_exact_lag,
+    published_std_for,
 )
 from sottovoce.accounting.walk.contributions import (
     LikelyContributions,
@@ -51,9 +51,9 @@ from sottovoce.accounting.walk.contributions import (
 from sottovoce.accounting.walk.gaps import GapLaw, complete_gaps, graph_gaps
 from sottovoce.accounting.walk.graph import (
     lag_sums,
-    pairwise_epsilon,
-    pairwise_rate,
     proven_graph_epsilon,
+    published_pairwise_epsilon,
+    published_pairwise_rate,
     transition_matrix,
 )
 from sottovoce.accounting.walk.tradeoffs import RenyiTradeoff, WalkTradeoff, largest_order
@@ -65,7 +65,6 @@ __all__ = [
     "WalkTradeoff",
     "complete_gaps",
     "epsilon",
-    "epsilon_exact_lag",
     "graph_gaps",
     "lag_sums",
     "largest_order",
@@ -73,11 +72,12 @@ __all__ = [
     "likely_contributions_on_graph",
     "local_epsilon",
     "local_std",
-    "pairwise_epsilon",
-    "pairwise_rate",
     "proven_epsilon",
     "proven_graph_epsilon",
     "proven_std_for",
-    "std_for",
+    "published_epsilon_exact_lag",
+    "published_pairwise_epsilon",
+    "published_pairwise_rate",
+    "published_std_for",
     "transition_matrix",
 ]

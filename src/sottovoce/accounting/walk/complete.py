@@ -7,7 +7,7 @@ PUBLISHED (Cyffers & Bellet 2022, Lemma 1 and App. F). With N contributions of u
 
 The factor 4 is 2 (1 + c) with c = 1 from weak convexity. A display of the appendix and the authors' program have 2,
 which is too small for an observer who knows the lags. ln n / n stands for the mean of 1/lag, which is ln n / (n - 1)
-for the geometric law (1/n) (1 - 1/n)^(t - 1): `epsilon_exact_lag` uses it, cut at the end of the walk, with the better
+for the geometric law (1/n) (1 - 1/n)^(t - 1): `published_epsilon_exact_lag` uses it, cut at the end of the walk, with the better
 conversion to (epsilon, delta).
 
 PROVEN: `proven_epsilon`, by gaps (see the package). Against `epsilon` at n = 2000, N = 12, delta = 1e-6: where that
@@ -48,14 +48,16 @@ def epsilon(*, num_agents: int, contributions: Contributions, std: float, lipsch
     return _as_printed(_published_agents(num_agents), count, std, checked("lipschitz", lipschitz, "(0, inf)"), delta)
 
 
-def std_for(*, epsilon: float, num_agents: int, contributions: Contributions, lipschitz: float, delta: float) -> float:
+def published_std_for(
+    *, epsilon: float, num_agents: int, contributions: Contributions, lipschitz: float, delta: float
+) -> float:
     """Return the smallest std for which the published epsilon is at most this one; arguments as there."""
     target, L = checked("epsilon", epsilon, "(0, inf)"), checked("lipschitz", lipschitz, "(0, inf)")
     n, (count, left) = _published_agents(num_agents), count_and_delta(contributions, delta)
     return smallest_std(lambda std: _as_printed(n, count, std, L, left), target, start=L)
 
 
-def epsilon_exact_lag(
+def published_epsilon_exact_lag(
     *, num_agents: int, contributions: Contributions, std: float, lipschitz: float, delta: float, rounds: int
 ) -> float:
     """Return the published epsilon with the mean of 1/lag summed exactly and the better conversion; arguments as there.

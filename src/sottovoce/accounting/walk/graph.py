@@ -92,7 +92,7 @@ def lag_sums(walk: Topology | ArrayLike, *, rounds: int, sender: Sender = "hidde
     return np.stack([S[:, linked[:, v]].max(axis=1) for v in range(W.shape[0])], axis=1)
 
 
-def pairwise_rate(
+def published_pairwise_rate(
     walk: Topology | ArrayLike,
     *,
     rounds: int,
@@ -119,7 +119,7 @@ def pairwise_rate(
     return rate
 
 
-def pairwise_epsilon(
+def published_pairwise_epsilon(
     walk: Topology | ArrayLike,
     *,
     rounds: int,
@@ -144,7 +144,7 @@ def pairwise_epsilon(
         UnsupportedClaim: noise so small that no Renyi order above 1 is left.
     """
     count, left = count_and_delta(contributions, delta)
-    rates = pairwise_rate(
+    rates = published_pairwise_rate(
         walk, rounds=rounds, contributions=count, std=std, sensitivity=sensitivity, sender=sender
     )  # fmt: skip
     end = largest_order(std=std, sensitivity=sensitivity)
