@@ -9,6 +9,7 @@ The cells are privacy losses, computed, or what learning with the noise for a gi
 expected numbers treat both alike.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -26,13 +27,13 @@ class PrivacyStudySection(Section):
     kind: str
     name: str
 
+    @abstractmethod
     def lines(self) -> list[str]:
         """The labels of all series, in the order in which they are shown."""
-        raise NotImplementedError
 
+    @abstractmethod
     def places(self) -> list[str]:
         """The labels along the axis, in order."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
