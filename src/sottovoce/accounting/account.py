@@ -190,12 +190,15 @@ def _worst(case: Case) -> Guarantee:
     bound = prepared.first_bounds()
     worst: Guarantee | None = None
     shown: set[int] = set()  # rounds that show something of an agent, under Poisson sampling
+    laws: list[WalkTradeoff] = []  # of every agent, on a walk
     for position in np.argsort(-bound, kind="stable"):
         if worst is not None and bound[position] <= _size(worst):
             break
         found = prepared.guarantee(int(position), with_linear=False)
         if isinstance(found.tradeoff, SubsampledTradeoff):
             shown.add(found.tradeoff.rounds)
+        if isinstance(found.tradeoff, WalkTradeoff):
+            laws.append(found.tradeoff)
         if worst is None or _size(found) > _size(worst):
             worst = found
     if len(shown) > 1:
@@ -204,8 +207,8 @@ def _worst(case: Case) -> Guarantee:
             "on delta. Ask for one agent (agent=...), or for each (sv.accounting.account_each)."
         )
     assert worst is not None  # somebody is outside the observer
-    if isinstance(worst.tradeoff, WalkTradeoff):
-        return _worst_of_walks(prepared, worst)
+    if laws:
+        return _worst_of_walks(laws, worst)
     linear = prepared.worst_linear()
     if linear is None:
         return worst
@@ -218,10 +221,8 @@ def _worst(case: Case) -> Guarantee:
     )
 
 
-def _worst_of_walks(prepared: Prepared, worst: Guarantee) -> Guarantee:
+def _worst_of_walks(laws: list[WalkTradeoff], worst: Guarantee) -> Guarantee:
     """On a walk, which agent is the most exposed may depend on delta: all of them together."""
-    found = [prepared.guarantee(position, with_linear=False).tradeoff for position in range(len(prepared.agents))]
-    laws = [one for one in found if isinstance(one, WalkTradeoff)]
     distinct = {
         (one.noise_multiplier, one.gaps.lengths.tobytes(), one.gaps.probabilities.tobytes()): one for one in laws
     }
