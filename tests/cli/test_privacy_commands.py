@@ -221,3 +221,71 @@ def test_installed_commands_answer_alike(private, tmp_path):
             assert error.startswith("sottovoce: ")
     assert (tmp_path / "out" / "guarantees.json").is_file()
     assert not (tmp_path / "runs").exists()
+
+
+MASKED = """
+[experiment]
+name = "masked"
+rounds = 3
+[topology]
+kind = "federation"
+agents = 60
+[problem]
+kind = "mean_estimation"
+data = "truncated_gaussian"
+samples = 1
+dimension = 2
+radius = 1.0
+[algorithm]
+kind = "fedavg"
+step_size = 0.1
+aggregation = "gopa"
+partners = 20
+silence = 0.1
+minimum_agents = 50
+[noise]
+kind = "independent"
+law = "gaussian"
+epsilon = 1.0
+[privacy]
+unit = "agent"
+clip = 1.0
+clip_norm = "l2"
+clips = "update"
+delta = 1e-5
+observers = ["colluding_server:0.25", "server"]
+"""
+
+
+def test_account_of_masked_averages_has_a_row_for_every_coalition(sottovoce, small):
+    small.write_text(MASKED)
+    stated = loaded(sottovoce("account", small, "--json"))
+    rows = {row["colluding"]: row for row in stated["coalitions"]}
+    assert rows[0.25]["epsilon"] == pytest.approx(1.0, rel=1e-5)
+    assert rows[0.0]["honest"] == 50
+    assert rows[0.5]["honest"] == 20
+    values = [row["epsilon"] for row in stated["coalitions"]]
+    assert values == sorted(values)
+    shown = flat(sottovoce("account", small).stdout)
+    assert "the relay and a share of the agents" in shown
+    assert "More partners" in shown  # three quarters of the agents leave a graph that falls apart
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("partners = 20\n", ""), "needs partners"),
+        (('aggregation = "gopa"\n', ""), 'belong to aggregation = "gopa"'),
+        (("minimum_agents = 50\n", ""), "silence needs minimum_agents"),
+        (("partners = 20", "partners = 60"), "must be below the number of agents"),
+        (("silence = 0.1", "participation = 0.5"), "everybody takes part who is not silent"),
+        (('kind = "independent"', 'kind = "central"'), "noise of its own"),
+        (('"colluding_server:0.25"', '"colluding_server:1.5"'), "colluding_server:0.5"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused_in_one_sentence(sottovoce, small, change, message):
+    assert change[0] in MASKED
+    small.write_text(MASKED.replace(*change))
+    result = sottovoce("account", small)
+    assert result.exit_code == 2
+    assert message in flat(result.stderr)

@@ -282,7 +282,12 @@ def test_observers_are_read_from_their_names(text, members, links, final_model):
 
 
 def test_every_registered_observer_can_be_named():
-    examples = {"curious_agent": "curious_agent:3", "coalition": "coalition:1,2", "links": "links:2->3,4->3"}
+    examples = {
+        "curious_agent": "curious_agent:3",
+        "coalition": "coalition:1,2",
+        "links": "links:2->3,4->3",
+        "colluding_server": "colluding_server:0.5",
+    }
     for name, make in OBSERVERS.items():
         assert observer_named(examples.get(name, name)) is not None
         if name not in examples:

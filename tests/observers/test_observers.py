@@ -208,10 +208,27 @@ def test_links_of_a_schedule_are_those_of_all_its_rounds():
 
 
 def test_every_observer_is_registered():
-    assert set(OBSERVERS) == {"eavesdropper", "curious_agent", "coalition", "server", "links", "final_model"}
+    assert set(OBSERVERS) == {
+        "eavesdropper",
+        "curious_agent",
+        "coalition",
+        "server",
+        "colluding_server",
+        "links",
+        "final_model",
+    }
     for name, make in OBSERVERS.items():
-        arguments = {"curious_agent": (1,), "coalition": ([1, 2],), "links": ([(0, 1)],)}.get(name, ())
+        examples = {"curious_agent": (1,), "coalition": ([1, 2],), "links": ([(0, 1)],), "colluding_server": (0.5,)}
+        arguments = examples.get(name, ())
         made = make(*arguments)
         assert isinstance(made, Observer)
-        topology = FEDERATION if name == "server" else PATH
+        topology = FEDERATION if made.server else PATH
         assert isinstance(view(made, topology), View)
+
+
+def test_colluding_agents_add_up_and_are_counted_downwards():
+    both = observers.colluding_server(0.25) + observers.coalition([0, 1])
+    assert both.corrupted(10) == 4
+    assert observers.colluding_server(0.3).corrupted(10) == 3
+    assert observers.colluding_server(0.0).corrupted(10) == 0
+    assert (observers.colluding_server(0.25) + observers.colluding_server(0.5)).colluding == 0.75

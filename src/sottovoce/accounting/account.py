@@ -19,10 +19,19 @@ from numpy.typing import ArrayLike
 from sottovoce.accounting.arguments import checked, per_agent
 from sottovoce.accounting.candidates import Prepared
 from sottovoce.accounting.case import Adjacency, Case, Unit
+from sottovoce.accounting.charged import ChargedTradeoff
 from sottovoce.accounting.clipped_updates import check_clipped_update
+from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation, Poisson
-from sottovoce.accounting.question import check_observers, check_participation, check_parts, check_together, check_words
+from sottovoce.accounting.question import (
+    check_colluding,
+    check_observers,
+    check_participation,
+    check_parts,
+    check_together,
+    check_words,
+)
 from sottovoce.accounting.tradeoff import (
     GaussianTradeoff,
     PureTradeoff,
@@ -236,7 +245,9 @@ def _size(guarantee: Guarantee) -> float:
     """What guarantees of one law are compared by."""
     if isinstance(guarantee.tradeoff, WalkTradeoff):
         return guarantee.tradeoff.gaps.mean_inverse / guarantee.tradeoff.noise_multiplier**2
-    assert not isinstance(guarantee.tradeoff, WorstTradeoff)  # made from single agents only
+    assert not isinstance(guarantee.tradeoff, WorstTradeoff | ChargedTradeoff)  # of single agents, with ideal noise
+    if isinstance(guarantee.tradeoff, MaskedTradeoff):  # the same graph law for all
+        return guarantee.tradeoff.local
     if isinstance(guarantee.tradeoff, SampledTradeoff):  # the same rate for all: less noise or more rounds is worse
         return math.sqrt(guarantee.tradeoff.rounds) / guarantee.tradeoff.noise_multiplier
     return (
@@ -261,12 +272,17 @@ def _case(
     )  # fmt: skip
     seen = view(observer, *exchange_topologies(algorithm, topology))
     check_together(topology, algorithm, noise, rounds=rounds)
+    check_colluding(observer, algorithm, topology.num_agents)
+    # What is published stands on a board for all; who is silent adds no noise to a model, which follows from the board.
+    if algorithm.aggregation is not None and (observer.sees_messages or algorithm.sampling is not None):
+        seen = seen._replace(every_message=True, broadcast=True)
     if noise.law is not None:
         checked("the scale of the noise", noise.law.scale, "(1e-100, 1e100)")
     return Case(
         topology=topology, algorithm=algorithm, noise=noise, observer=observer, view=seen, rounds=rounds, sensitivity=sensitivities,
         unit=unit, adjacency=adjacency, participation=participation, losses=losses,
         same_model=unit == "record" if same_model is None else bool(same_model), sampling=algorithm.sampling,
+        aggregation=algorithm.aggregation,
     )  # fmt: skip
 
 

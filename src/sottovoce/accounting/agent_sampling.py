@@ -11,7 +11,7 @@ Adaptive composition: the relay's averages determine every state, so each round 
 """
 
 from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SampledTradeoff, SubsampledTradeoff
-from sottovoce.algorithms import AgentSampling, PoissonAgents
+from sottovoce.algorithms import AgentSampling, FixedAgents, PoissonAgents
 from sottovoce.problems.sensitivity import Adjacency
 
 
@@ -40,6 +40,7 @@ def sampled_tradeoff(
         return SubsampledTradeoff(
             noise_multiplier=scale / largest, sampling_rate=sampling.rate, rounds=rounds, adjacency=adjacency
         )
+    assert isinstance(sampling, FixedAgents)  # silent agents are accounted with their masks
     assert adjacency == "replace"  # with one agent more or less the sample would be drawn from another number
     rate = min(1.0, sampling.size / (num_agents - members))
     return FixedSizeTradeoff(noise_multiplier=scale / (2.0 * largest), sampling_rate=rate, rounds=rounds)

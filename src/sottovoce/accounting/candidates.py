@@ -13,10 +13,12 @@ from sottovoce.accounting.agent_sampling import sampled_tradeoff
 from sottovoce.accounting.broadcast import broadcast_values, seen_through_relay
 from sottovoce.accounting.case import Case
 from sottovoce.accounting.certificate import Absorption, absorption_of
+from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.gradient_noise import gradient_values
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity, Validity
 from sottovoce.accounting.linear_mu import LinearValue, LinearView, linear_view
 from sottovoce.accounting.participation import Poisson, describe_participation, patterns
+from sottovoce.accounting.premises import premises
 from sottovoce.accounting.random_links import random_link_bounds
 from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
 from sottovoce.accounting.sent_messages import contraction, diffusion_steps, final_models_hold
@@ -29,7 +31,7 @@ from sottovoce.accounting.tradeoff import (
     Tradeoff,
 )
 from sottovoce.accounting.walk import WalkTradeoff
-from sottovoce.accounting.walk_values import contributions_of, waits_for_the_token, walk_tradeoff, walk_values
+from sottovoce.accounting.walk_values import waits_for_the_token, walk_tradeoff, walk_values
 from sottovoce.algorithms import FixedAgents
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds, bound_rounds, exchange_topologies
@@ -45,7 +47,9 @@ class Candidate(NamedTuple):
     value: float
     validity: Validity
     promised: bool  # rests on the promise about losses
-    amplified: SampledTradeoff | WalkTradeoff | None = None  # by a secret draw of agents, or by the noise of other hops
+    amplified: SampledTradeoff | WalkTradeoff | MaskedTradeoff | None = (
+        None  # by a secret draw of agents, by the noise of other hops, or by masks and the noise of others
+    )
     fixed_values: bool = False  # the exact view of values that do not react
 
 
@@ -80,7 +84,9 @@ class Prepared(NamedTuple):
         sent = averages or sent_values(
             rounds, case.view, placed, agents, pure=case.pure, promise=case.promise, same_model=case.same_model
         )
-        if case.sampling is not None:  # the observer is given the draw, and other agents' noise is not always there
+        if (
+            case.sampling is not None or case.masked
+        ):  # the observer is given the draw, and others' noise is not always there
             nobody = np.zeros(len(case.sensitivity), dtype=bool)
             sent = sent._replace(exact=nobody, is_linear_view=nobody, one_source_each=False)
             return Prepared(case, agents, rounds, sent, None, None, averages is not None)
@@ -162,8 +168,8 @@ class Prepared(NamedTuple):
         size, found = float(case.sensitivity[p]), []
         if case.noise.law is None:
             return [Candidate(math.inf, "infinite", False)]
-        if case.algorithm.walks:
-            return [self._on_a_walk(p)]
+        if case.algorithm.walks or case.masked:
+            return [self._on_a_walk(p) if case.algorithm.walks else self._masked(p)]
         if isinstance(case.participation, Poisson):  # amplified message by message
             value = float(self.sent.plain[p]) * size
             return [Candidate(value, "sent-messages", False)] if self.sent.public_point[p] else []
@@ -236,7 +242,7 @@ class Prepared(NamedTuple):
             if validity == "infinite"
             else why_finite(
                 validity, agent=p, observer=f"the observer ({case.observer})", averages=self.through_relay, gradients=case.noise.in_gradients,
-                fixed_values=best.fixed_values, walk=case.algorithm.walks
+                fixed_values=best.fixed_values, walk=case.algorithm.walks, masks=case.masked,
             )
         )  # fmt: skip
         return Guarantee(
@@ -254,7 +260,7 @@ class Prepared(NamedTuple):
                 case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=self._promise() if best.promised else None,
                 random_links=self._random_links, participation=case.participation, follow=self._others_follow(best), pairs=self.sent.pairs,
                 same_model=case.same_model, clip=case.clip,
-            ) + self._of_local_steps() + self._of_sampling(best) + self._of_walk(best),
+            ) + premises(case, amplified=best.amplified is not None),
             linear_mu=None if shown is None else shown.mu,
             linear_validity=None if shown is None else self.linear_validity(shown),
             linear_gap=None if shown is None else shown.gap,
@@ -274,26 +280,29 @@ class Prepared(NamedTuple):
     def _proved_in(self, best: Candidate, validity: Validity) -> str:
         if validity == "exact" and best.fixed_values:
             return SOURCES["fixed-values"]
+        if validity != "infinite" and self.case.masked:
+            return SOURCES["masks"]
         return SOURCES["walk" if validity != "infinite" and self.case.algorithm.walks else validity]
 
     def _promise(self) -> ConvexSmooth | None:
         """The promise in the user's words."""
         return self.case.losses if self.case.local is None else self.case.local.losses
 
-    def _of_local_steps(self) -> tuple[str, ...]:
-        local = self.case.local
-        if local is None:
-            return ()
-        return (
-            f"the gradients of a round's {local.times} local steps together change by at most {local.growth:g} times what one changes",
+    def _masked(self, p: int) -> Candidate:
+        """What the relay's coalition learns of an agent whose messages would be `local`-GDP without masks."""
+        case, n = self.case, len(self.case.sensitivity)
+        assert case.aggregation is not None
+        local = float(self.sent.values[p] * case.sensitivity[p])
+        found = MaskedTradeoff(
+            local=local,
+            num_agents=n,
+            partners=case.aggregation.partners,
+            corrupted=case.observer.corrupted(n),
+            published=case.aggregation.least_published(n),
+            ratio=case.aggregation.pairwise_ratio,
+            rounds=case.rounds,
         )
-
-    def _of_sampling(self, best: Candidate) -> tuple[str, ...]:
-        sampling = self.case.sampling
-        if sampling is None:
-            return ()
-        known = "the observer may know who" if best.amplified is None else "nobody but the relay knows who else"
-        return (f"agents take part by a draw that does not depend on data ({sampling}); {known} took part",)
+        return Candidate(local, "sent-messages", False, found)
 
     def _on_a_walk(self, p: int) -> Candidate:
         """All contributions in clear sight or, for members who wait for the token, hidden by the noise of other hops too."""
@@ -306,17 +315,6 @@ class Prepared(NamedTuple):
             case.topology, case.algorithm, case.noise, case.view, agent=p, sensitivity=size, rounds=case.rounds, losses=case.losses
         )  # fmt: skip
         return Candidate(local, "amplified-by-iteration", True, found)
-
-    def _of_walk(self, best: Candidate) -> tuple[str, ...]:
-        case = self.case
-        if not case.algorithm.walks:
-            return ()
-        most = contributions_of(case.algorithm, case.rounds)
-        added = f"the agent adds at most {most} gradients"
-        if best.amplified is None:
-            return (f"{added}, and the way of the token, which the observer may know, does not depend on data",)
-        drawn = "every hop is drawn afresh by the weights, whatever the data; the value holds over these draws, which the observer may learn"
-        return (f"{added}; {drawn}",)
 
     def _amplified(self, p: int) -> SampledTradeoff | None:
         """The averages of a secret sample of agents, of whom nobody adds more than C; None where rounds differ."""

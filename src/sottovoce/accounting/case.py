@@ -6,7 +6,7 @@ import numpy as np
 
 from sottovoce.accounting.local_steps import one_step, why_refused
 from sottovoce.accounting.participation import Participation, Poisson
-from sottovoce.algorithms import AgentSampling, Algorithm
+from sottovoce.algorithms import AgentSampling, Algorithm, Gopa
 from sottovoce.clipping import Clip
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.noise import Gaussian, Noise
@@ -45,6 +45,7 @@ class Case(NamedTuple):
     sampling: AgentSampling | None = None  # which agents take part in a round; None: all
     local: Local | None = None  # set by `with_one_step`
     clip: Clip | None = None  # of whole updates; set by `with_one_step`
+    aggregation: Gopa | None = None  # masks that hide messages from the relay; None: it reads them
 
     def with_one_step(self) -> "Case":
         """The same question about one gradient step per message; `local_steps` and `clipped_updates` say why."""
@@ -73,6 +74,11 @@ class Case(NamedTuple):
         """Whether the draw of agents hides who took part: a relay's noise on clipped updates, seen by who reads no single message."""
         hidden = self.noise.needs_relay and not self.view.every_message and isinstance(self.noise.law, Gaussian)
         return self.sampling is not None and self.clip is not None and hidden
+
+    @property
+    def masked(self) -> bool:
+        """Whether the observer reads messages with pairwise masks."""
+        return self.aggregation is not None and self.view.every_message
 
     @property
     def growth_is_promised(self) -> bool:

@@ -96,3 +96,21 @@ def check_observers(observers: object) -> None:
         raise ConfigError(
             f"observer = {observers!r}; give one of sv.observers, such as sv.observers.eavesdropper(), or a list of them."
         )
+
+
+def check_colluding(observer: Observer, algorithm: Algorithm, num_agents: int) -> None:
+    """Refuse agents that nobody knows where it matters which they are, and a coalition that leaves nobody.
+
+    Raises:
+        UnsupportedClaim: a share of unknown agents without masked averages.
+        ConfigError: the observer has all agents.
+    """
+    if observer.colluding == 0:
+        return
+    if algorithm.aggregation is None:
+        raise UnsupportedClaim(
+            f"{observer}: which agents belong to it is not said, and that is accounted under masked averages only. Name them, as in "
+            f"sv.observers.server() + sv.observers.coalition([...]), or use fedavg with aggregation=sv.algorithms.Gopa(...)."
+        )
+    if observer.corrupted(num_agents) >= num_agents:
+        raise ConfigError(f"{observer}: with {num_agents} agents nobody is left whose data it could learn.")

@@ -15,6 +15,7 @@ SOURCES = {
     "infinite": f"{PAGE}, section 'When nothing is hidden'",
     "fixed-values": f"{PAGE}, section 'The linear view'",
     "walk": f"{PAGE}, section 'Walks'",
+    "masks": f"{PAGE}, section 'Masked averages'",
 }
 
 
@@ -27,8 +28,15 @@ def why_finite(
     gradients: bool = False,
     fixed_values: bool = False,
     walk: bool = False,
+    masks: bool = False,
 ) -> str:
-    """The proof in a sentence; `averages`: of what a relay sends out, `gradients`: of noise in gradients; `fixed_values`: as in gossip; `walk`: of a token."""
+    """The proof in a sentence.
+
+    The flags say of what: `averages` that a relay sends out, noise in `gradients`, `fixed_values` as in gossip, a `walk`, or averages
+    with `masks`.
+    """
+    if masks:
+        return f"Masks leave of what {observer} reads only sums, in which the noise of all agents outside it hides agent {agent}."
     if validity == "sent-messages" and (averages or gradients):
         what = f"the noisy gradients agent {agent} takes" if gradients else "the averages that the relay sends out"
         return f"Whatever {observer} sees follows from {what} and from what does not depend on agent {agent}'s data."

@@ -4,6 +4,8 @@ Gaussian     mu-GDP: at most as distinguishable as N(0, 1) and N(mu, 1)
 pure         epsilon-DP with delta = 0; for delta > 0 the exact trade-off of the worst pure mechanism, randomized response
 subsampled   T Gaussian mechanisms on Poisson-sampled records, by privacy-loss distributions; no finite mu is exact
 fixed size   T Gaussian mechanisms on samples of a fixed size, the same way; another mechanism with other numbers
+masked       vectors that reach a relay with pairwise masks, on average over a random graph
+charged      Gaussian up to a total variation: rounded or imperfectly drawn noise
 walk         contributions to a token, each hidden by a random number of noises; the worst of several agents together
 """
 
@@ -12,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sottovoce.accounting import fixed_size, gaussian, pure, subsampled
+from sottovoce.accounting.charged import ChargedTradeoff
+from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.walk.tradeoffs import WalkTradeoff
 
 
@@ -149,5 +153,7 @@ class WorstTradeoff:
 
 
 SampledTradeoff = SubsampledTradeoff | FixedSizeTradeoff
-SearchedTradeoff = SampledTradeoff | WalkTradeoff | WorstTradeoff  # no closed form in the noise
+SearchedTradeoff = (
+    SampledTradeoff | WalkTradeoff | WorstTradeoff | MaskedTradeoff | ChargedTradeoff
+)  # no closed form in the noise
 Tradeoff = GaussianTradeoff | PureTradeoff | SearchedTradeoff

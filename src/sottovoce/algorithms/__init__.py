@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from sottovoce.algorithms.aggregation import Gopa, check_aggregation
 from sottovoce.algorithms.algorithm import Algorithm, ClippedUpdate, Exchange, LocalSteps
 from sottovoce.algorithms.atc import atc
 from sottovoce.algorithms.consensus import consensus
@@ -13,7 +14,7 @@ from sottovoce.algorithms.inexact_admm import inexact_admm
 from sottovoce.algorithms.muffliato import muffliato
 from sottovoce.algorithms.random_walk import random_walk
 from sottovoce.algorithms.ring_sum import ring_sum
-from sottovoce.algorithms.sampling import AgentSampling, FixedAgents, PoissonAgents, check_sampling
+from sottovoce.algorithms.sampling import AgentSampling, FixedAgents, PoissonAgents, SilentAgents, check_sampling
 from sottovoce.algorithms.three_matrix import three_matrix
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
@@ -35,9 +36,12 @@ __all__ = [
     "ClippedUpdate",
     "Exchange",
     "FixedAgents",
+    "Gopa",
     "LocalSteps",
     "PoissonAgents",
+    "SilentAgents",
     "atc",
+    "check_aggregation",
     "check_sampling",
     "consensus",
     "cta",

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sottovoce.algorithms.aggregation import Gopa
 from sottovoce.algorithms.sampling import AgentSampling
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError
@@ -88,6 +89,7 @@ class Algorithm(NamedTuple):
     contributions: int | None = None  # the most gradients that one agent adds in a run; None: no limit
     walks: bool = False  # one agent at a time: a token on `topology.with_walk()`
     needs_relay: str | None = None  # what needs agents that all receive the same average, in words; None: nothing
+    aggregation: Gopa | None = None  # masks between agents that hide messages from the relay; None: it reads them
 
     def begun(self, state: State, gradient: Gradient, round_: Any) -> State:
         """The state from which the round's first message is made."""

@@ -17,10 +17,13 @@ steps and the loss: the agent is the protected unit.
 
 Partial participation. In the sum over agents, l counts c_l a_lk with c_l = 1/q (or K/m) if it was drawn and 0 if not (`sampling`); what
 an agent that was not drawn would have sent is replaced by what the relay already has, w or 0. Noise of the agents' own comes with their messages.
+
+Masked averages. With `aggregation` the relay gets the sum alone, of all agents that published (`aggregation.py`).
 """
 
 from typing import Any, Literal, get_args
 
+from sottovoce.algorithms.aggregation import Gopa, check_aggregation
 from sottovoce.algorithms.algorithm import (
     Algorithm,
     Array,
@@ -32,7 +35,7 @@ from sottovoce.algorithms.algorithm import (
     check_step_size,
     step_at,
 )
-from sottovoce.algorithms.sampling import sampling_of
+from sottovoce.algorithms.sampling import AgentSampling, SilentAgents, sampling_of
 from sottovoce.clipping import Clip, clip_vector
 from sottovoce.errors import ConfigError
 
@@ -48,6 +51,7 @@ def fedavg(
     participation: float = 1.0,
     agents_per_round: int | None = None,
     update_clip: Clip | None = None,
+    aggregation: Gopa | None = None,
 ) -> Algorithm:
     """Federated averaging: local gradient steps, then the average of all agents.
 
@@ -59,14 +63,16 @@ def fedavg(
         participation: q, the probability with which an agent takes part in a round, by a coin of its own.
         agents_per_round: m, for a fixed number of agents in every round instead.
         update_clip: bound on the whole update, `sv.clipping.Clip(C, "l2")`; None leaves it as it is.
+        aggregation: `sv.algorithms.Gopa(partners=k)` masks what the relay gets; None sends it in the open.
     """
     _check(step_size, local_steps, server_step_size, exchange, update_clip)
-    sampling = sampling_of(participation, agents_per_round)
+    sampling = _masked(sampling_of(participation, agents_per_round), aggregation)
     sends_model = exchange == "model"
     parameters = {
         "step_size": step_size, "local_steps": local_steps, "server_step_size": server_step_size, "exchange": exchange,
         "participation": None if sampling is None else str(sampling),
         "update_clip": None if update_clip is None else f"{update_clip.bound:g} in {update_clip.norm}",
+        "aggregation": None if aggregation is None else aggregation.describe(),
     }  # fmt: skip
     one = None
     if update_clip is not None or local_steps > 1:
@@ -81,8 +87,34 @@ def fedavg(
         local_steps=LocalSteps(one, local_steps, step_size) if one is not None and local_steps > 1 else None,
         clipped_update=ClippedUpdate(one, update_clip) if one is not None and update_clip is not None else None,
         sampling=sampling,
-        needs_relay="a sample of agents" if sampling else None if sends_model else "fedavg with exchange='gradient'",
+        needs_relay=_relay(sampling, sends_model, aggregation),
+        aggregation=aggregation,
     )
+
+
+def _masked(sampling: AgentSampling | None, aggregation: Gopa | None) -> AgentSampling | None:
+    """Who takes part; under masks the agents that are not silent."""
+    if aggregation is None:
+        return sampling
+    check_aggregation(aggregation)
+    if sampling is not None:
+        raise ConfigError(
+            f"aggregation by GOPA lets everybody take part who is not silent, and {sampling} was asked for too. Leave participation and "
+            f"agents_per_round out; give Gopa(silence=...)."
+        )
+    if aggregation.silence == 0:
+        return None
+    assert aggregation.minimum_agents is not None  # checked
+    return SilentAgents(float(aggregation.silence), aggregation.minimum_agents)
+
+
+def _relay(sampling: AgentSampling | None, sends_model: bool, aggregation: Gopa | None) -> str | None:
+    """What needs a relay, in words."""
+    if aggregation is not None:
+        return "aggregation by GOPA"
+    if sampling is not None:
+        return "a sample of agents"
+    return None if sends_model else "fedavg with exchange='gradient'"
 
 
 def _exchange_models(step_size: StepSize, local_steps: int, s: float, clip: Clip | None) -> Exchange:

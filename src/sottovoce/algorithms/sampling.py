@@ -2,8 +2,9 @@
 
     Poisson       every agent by its own coin, with probability q
     fixed size    m of the K agents, every set of m alike
+    silent        every agent by its own coin, and everybody sees who came (pairwise masks, `aggregation`)
 
-The relay divides by what is expected, not by who came: an agent that takes part counts 1/q (or K/m) times as much as when all do, and one that
+In the first two the relay divides by what is expected, not by who came: an agent that takes part counts 1/q (or K/m) times as much as when all do, and one that
 does not counts as if its message were what the relay already has. So the average is right on average, and no divisor depends on the
 draw. The two are different mechanisms with different guarantees and are never converted into each other.
 """
@@ -39,7 +40,21 @@ class FixedAgents(NamedTuple):
         return f"{self.size} agents in every round, drawn without replacement"
 
 
-AgentSampling = PoissonAgents | FixedAgents
+class SilentAgents(NamedTuple):
+    """Agents fail to publish by coins of their own; the sum is divided by how many did, and does not count below a minimum."""
+
+    silence: float
+    minimum: int
+
+    def weight(self, num_agents: int) -> float:
+        """How many times as much an agent that takes part counts, at most."""
+        return num_agents / self.minimum
+
+    def __str__(self) -> str:
+        return f"every agent is silent in a round with probability {self.silence:g}; rounds with fewer than {self.minimum} do not count"
+
+
+AgentSampling = PoissonAgents | FixedAgents | SilentAgents
 
 
 def sampling_of(participation: Any, agents_per_round: Any) -> AgentSampling | None:

@@ -7,10 +7,11 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from sottovoce.cli.guarantees import guarantee_table
+from sottovoce.cli.guarantees import coalitions, guarantee_table
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.cli.run import OverridesArgument
 from sottovoce.experiments import build, privacy, read
+from sottovoce.experiments.coalitions import coalition_table
 
 
 def account(
@@ -25,6 +26,10 @@ def account(
     found = privacy.guarantees_of_agents(experiment) if per_agent else privacy.guarantees(experiment)
     stated = privacy.statement(experiment, found)
     parts: list[RenderableType] = [guarantee_table(stated, per_agent=per_agent)]
+    against = coalition_table(experiment)
+    if against is not None:
+        stated["coalitions"] = against
+        parts.append(coalitions(against, stated["delta"]))
     if explain:
         delta = stated["delta"]
         parts += [Text(f"\n{each.explain(delta)}") for each in found]

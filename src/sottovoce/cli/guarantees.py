@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.accounting.rounding import shown
+from sottovoce.experiments.coalitions import NO_HELP
 
 
 def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per_agent: bool = False) -> RenderableType:
@@ -48,6 +49,22 @@ def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per
             "Where linear mu is blank it would take too long, or this observer has none; mu and epsilon do not need it."
         )
     return Group(table, *(Text(note) for note in notes))
+
+
+def coalitions(rows: Sequence[Mapping[str, Any]], delta: float) -> RenderableType:
+    """What the relay learns together with more and more agents, under masked averages."""
+    table = Table(
+        *("colluding agents", "honest agents in a sum", "epsilon", "risk of a bad graph"),
+        title=f"the relay and a share of the agents: epsilon at delta = {delta:g}",
+        box=box.SIMPLE_HEAD,
+    )
+    for column in table.columns:
+        column.justify = "right"
+    for row in rows:
+        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
+        table.add_row(f"{100 * row['colluding']:g} %", f"{row['honest']}", _number(epsilon), f"{row['graph_risk']:.1e}")
+    notes = [Text(NO_HELP)] if any(row["graph_risk"] >= delta for row in rows) else []
+    return Group(table, *notes)
 
 
 def epsilon_of(row: Mapping[str, Any]) -> float:

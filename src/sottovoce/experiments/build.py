@@ -1,5 +1,6 @@
 """From names to things: the only place that looks up what a configuration names, and refuses what does not go together."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from sottovoce.accounting.documents import showkatbakhsh_schedule
 from sottovoce.accounting.participation import Participation, cyclic
-from sottovoce.algorithms import ALGORITHMS, Algorithm, check_sampling
+from sottovoce.algorithms import ALGORITHMS, Algorithm, Gopa, check_sampling
 from sottovoce.clipping import Clip
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments import noise_sections, privacy_sections, sections
@@ -147,6 +148,7 @@ def _algorithm(config: Config, topology: Topology) -> Algorithm:
                 update_clip=Clip(privacy.clip, privacy.clip_norm)
                 if privacy is not None and privacy.clips == "update"
                 else None,
+                aggregation=_aggregation(section),
             )
         case sections.GossipAlgorithm():
             return make(acceleration=topology.spectral_gap if section.accelerated else None)
@@ -159,6 +161,18 @@ def _algorithm(config: Config, topology: Topology) -> Algorithm:
             return make(step_size=section.step_size, gradient_rounds=section.gradient_rounds, box=section.box)
         case _:
             return make(step_size=section.step_size)
+
+
+def _aggregation(section: sections.FedavgAlgorithm) -> Gopa | None:
+    if section.aggregation == "open":
+        return None
+    assert section.partners is not None  # `sections` refuses masks without partners
+    return Gopa(
+        partners=section.partners,
+        pairwise_ratio=math.inf if section.pairwise_ratio is None else section.pairwise_ratio,
+        silence=section.silence or 0.0,
+        minimum_agents=section.minimum_agents,
+    )
 
 
 def _noise(config: Config, problem: Problem) -> Noise:

@@ -6,14 +6,14 @@ clip_norm = "l2"
 clips = "records"                                     every record's gradient, or "update": what an agent adds in a round
 adjacency = "replace"                                 or "add-remove": how two data sets differ
 delta = 1e-5                                          needed for Gaussian noise
-observers = ["eavesdropper", "curious_agent:3"]       who looks; "a+b" is the two together
+observers = ["eavesdropper", "curious_agent:3"]       who looks; "a+b" is the two together, "colluding_server:0.5" the relay and half the agents
 losses = "problem"                                    or { beta = 0.3, nu = 0.01 }: a promise about all local losses
 participation = "every-round"                         or "once", or { times = 3, gap = 10 }
 budget = { epsilon = 8.0, observer = "eavesdropper", until_spent = false }
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
@@ -25,7 +25,13 @@ from sottovoce.observers import OBSERVERS, Observer, final_model
 
 _AGENT = re.compile(r"[0-9]{1,9}")
 _LINK = re.compile(r"([0-9]{1,9})\s*->\s*([0-9]{1,9})")
-_EXAMPLES = {"curious_agent": "curious_agent:3", "coalition": "coalition:1,2", "links": "links:2->3,4->3"}
+_EXAMPLES = {
+    "curious_agent": "curious_agent:3",
+    "coalition": "coalition:1,2",
+    "links": "links:2->3,4->3",
+    "colluding_server": "colluding_server:0.5",
+}
+_SHARE = re.compile(r"0(\.[0-9]{1,9})?")
 
 
 def observer_named(text: str) -> Observer:
@@ -51,18 +57,44 @@ def _single(text: str, whole: str) -> Observer:
         if colon:
             raise ConfigError(f"observer {text!r}: {name} takes nothing after its name; write {name!r}")
         return make()
-    items = [item.strip() for item in rest.split(",")]
-    if name == "links":
-        links = [_LINK.fullmatch(item) for item in items]
-        if all(links):
-            return make([(int(link[1]), int(link[2])) for link in links if link])
-    elif all(_AGENT.fullmatch(item) for item in items):
-        if name == "coalition":
-            return make([int(item) for item in items])
-        if len(items) == 1:
-            return make(int(items[0]))
-        raise ConfigError(f"observer {text!r}: one agent alone is curious; several are 'coalition:{rest}'")
-    raise ConfigError(f"observer {text!r} cannot be read; write it like {_EXAMPLES[name]!r}, agents numbered from 0")
+    found = _MEMBERS[name](make, [item.strip() for item in rest.split(",")])
+    if found is None:
+        raise ConfigError(
+            f"observer {text!r} cannot be read; write it like {_EXAMPLES[name]!r}, agents numbered from 0"
+        )
+    return found
+
+
+def _of_links(make: Callable[..., Observer], items: list[str]) -> Observer | None:
+    links = [_LINK.fullmatch(item) for item in items]
+    return make([(int(link[1]), int(link[2])) for link in links if link]) if all(links) else None
+
+
+def _of_share(make: Callable[..., Observer], items: list[str]) -> Observer | None:
+    return make(float(items[0])) if len(items) == 1 and _SHARE.fullmatch(items[0]) else None
+
+
+def _of_agents(make: Callable[..., Observer], items: list[str]) -> Observer | None:
+    return make([int(item) for item in items]) if all(_AGENT.fullmatch(item) for item in items) else None
+
+
+def _of_agent(make: Callable[..., Observer], items: list[str]) -> Observer | None:
+    if not all(_AGENT.fullmatch(item) for item in items):
+        return None
+    if len(items) > 1:
+        listed = ",".join(items)
+        raise ConfigError(
+            f"observer 'curious_agent:{listed}': one agent alone is curious; several are 'coalition:{listed}'"
+        )
+    return make(int(items[0]))
+
+
+_MEMBERS: dict[str, Callable[[Callable[..., Observer], list[str]], Observer | None]] = {
+    "curious_agent": _of_agent,
+    "coalition": _of_agents,
+    "links": _of_links,
+    "colluding_server": _of_share,
+}
 
 
 def asked(listed: Sequence[Observer]) -> list[Observer]:

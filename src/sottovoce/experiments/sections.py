@@ -154,12 +154,37 @@ class FedavgAlgorithm(Section):
         1.0  # the probability with which an agent takes part in a round
     )
     agents_per_round: Count | None = None  # instead: how many take part, drawn without replacement
+    aggregation: Literal["open", "gopa"] = "open"  # "gopa": masked in pairs, so that the relay learns sums alone
+    partners: Count | None = None  # under gopa: others that every agent picks to share masks with
+    pairwise_ratio: Positive | None = None  # size of a Gaussian mask in own noise; None: uniform masks
+    silence: Fraction | None = None  # probability with which an agent publishes nothing in a round
+    minimum_agents: Count | None = None  # that must publish for a round to count
     batch_size: Count | None = None
 
     @model_validator(mode="after")
     def _one_sampling(self) -> Self:
         if self.participation < 1 and self.agents_per_round is not None:
             raise wrong("participation and agents_per_round are two ways to draw the agents of a round; keep one")
+        return self
+
+    @model_validator(mode="after")
+    def _masks(self) -> Self:
+        keys = ("partners", "pairwise_ratio", "silence", "minimum_agents")
+        given = [key for key in keys if getattr(self, key) is not None]
+        if self.aggregation == "open":
+            if given:
+                raise wrong(f'{" and ".join(given)} belong to aggregation = "gopa", which is not chosen; add it')
+            return self
+        if self.partners is None:
+            raise wrong(
+                'aggregation = "gopa" needs partners, how many others an agent shares masks with; there is no default'
+            )
+        if self.participation < 1 or self.agents_per_round is not None:
+            raise wrong(
+                'under aggregation = "gopa" everybody takes part who is not silent; use silence instead of a sample of agents'
+            )
+        if self.silence is not None and self.minimum_agents is None:
+            raise wrong("silence needs minimum_agents: how many agents' noise can be counted on; there is no default")
         return self
 
 

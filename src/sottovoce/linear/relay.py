@@ -1,9 +1,11 @@
 """The check that simulation, theory and accountant share: what needs a relay, and what a relay can carry."""
 
-from sottovoce.algorithms import Algorithm
+import numpy as np
+
+from sottovoce.algorithms import Algorithm, Gopa, check_aggregation
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear.centroid import exchange_topologies
-from sottovoce.noise import Noise, bind, own_copy_is_the_message
+from sottovoce.noise import Gaussian, Noise, bind, own_copy_is_the_message
 from sottovoce.topologies import Topology, Walk
 
 
@@ -18,6 +20,8 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
         if not used.relay:
             _refuse_without_relay(algorithm, noise, used)
             continue
+        if algorithm.aggregation is not None:
+            _check_masks(algorithm.aggregation, noise, used)
         if noise.law is None:
             continue
         links = used.active_links()
@@ -32,6 +36,25 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
                 f"'{noise.name}' has noise shared by pairs, which does not cancel when only some agents take part in a round. Let all take "
                 f"part (participation=1.0), or use sv.noise.independent(law)."
             )
+
+
+def _check_masks(aggregation: Gopa, noise: Noise, topology: Topology) -> None:
+    check_aggregation(aggregation, num_agents=topology.num_agents)
+    if np.ptp(topology.perron) > 1e-12:
+        raise IncompatibleChoice(
+            "aggregation by GOPA adds up what the agents publish, all alike, and this federation weighs its agents by their records. Use "
+            "sv.topologies.federation(n), with weights='uniform'."
+        )
+    if noise.law is None:
+        return
+    elsewhere = (
+        noise.needs_relay or noise.in_gradients or (bind(noise, topology.active_links()).owners[:, 1] >= 0).any()
+    )
+    if elsewhere or not isinstance(noise.law, Gaussian):
+        raise IncompatibleChoice(
+            f"under aggregation by GOPA every agent adds Gaussian noise of its own to what it publishes; given '{noise.name}' with the law "
+            f"{type(noise.law).__name__}. Use sv.noise.independent(sv.noise.Gaussian(std=...)); the masks come with the aggregation."
+        )
 
 
 def _check_walk(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:

@@ -31,6 +31,14 @@ def server() -> Observer:
     return Observer(name="server", server=True)
 
 
+def colluding_server(share: float) -> Observer:
+    """The relay of a federation together with a share of its agents, nobody knows which, chosen before any public draw."""
+    number = isinstance(share, int | float) and not isinstance(share, bool)
+    if not number or not 0 <= share < 1:
+        raise ConfigError(f"share = {share!r}; it is the part of the agents that collude, at least 0 and below 1.")
+    return Observer(name=f"server and {100 * share:g} % of the agents", server=True, colluding=float(share))
+
+
 def links(pairs: Iterable[tuple[int, int]]) -> Observer:
     """Someone who reads the given links, each (sender, receiver)."""
     tapped = tuple(sorted({(_agent(sender), _agent(receiver)) for sender, receiver in pairs}))
@@ -61,6 +69,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "curious_agent": curious_agent,
     "coalition": coalition,
     "server": server,
+    "colluding_server": colluding_server,
     "links": links,
     "final_model": final_model,
 }
@@ -70,6 +79,7 @@ __all__ = [
     "Observer",
     "View",
     "coalition",
+    "colluding_server",
     "curious_agent",
     "eavesdropper",
     "final_model",

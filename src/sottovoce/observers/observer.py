@@ -2,6 +2,7 @@
 
     reads       which messages it sees: those on all links, on given links, into its members, or a server's uplinks
     members     agents it consists of; it knows every noise source that a member owns or shares, and the members' data
+    colluding   share of further agents that belong to it, nobody knows which; they were chosen before any public draw
     final model whether it is given the centroid (the Perron-weighted average) of the final models
 
 Two observers who put together what they know are `first + second`: an eavesdropper who also gets the published model is
@@ -27,6 +28,7 @@ class Observer:
     members: tuple[int, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
     final_model: bool = False
+    colluding: float = 0.0
 
     def __add__(self, other: "Observer") -> "Observer":
         """The two together: every message, source and model that either has."""
@@ -39,12 +41,17 @@ class Observer:
             members=tuple(sorted({*self.members, *other.members})),
             links=tuple(sorted({*self.links, *other.links})),
             final_model=self.final_model or other.final_model,
+            colluding=min(1.0, self.colluding + other.colluding),
         )
 
     @property
     def sees_messages(self) -> bool:
         """Whether it reads any message at all."""
-        return self.all_links or self.server or bool(self.members) or bool(self.links)
+        return self.all_links or self.server or bool(self.members) or bool(self.links) or self.colluding > 0
+
+    def corrupted(self, num_agents: int) -> int:
+        """How many agents belong to it, at most."""
+        return len(self.members) + int(np.floor(self.colluding * num_agents * (1.0 + 1e-12)))
 
     def __str__(self) -> str:
         return self.name

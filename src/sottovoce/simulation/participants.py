@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from sottovoce.algorithms import AgentSampling, PoissonAgents
+from sottovoce.algorithms import AgentSampling, PoissonAgents, SilentAgents
 from sottovoce.simulation import random
 
 Array = Any
@@ -12,6 +12,8 @@ Array = Any
 
 def draw_participants(sampling: AgentSampling, keys: tuple[Array, Array], num_agents: int, dtype: Any) -> Array:
     """[K, R] how many times as much each agent counts as when all take part: 1/q or K/m if it was drawn, else 0.
+
+    Of agents that may be silent, those that published count K over their number, and nothing if they are fewer than the minimum.
 
     Args:
         sampling: how agents are drawn.
@@ -21,6 +23,11 @@ def draw_participants(sampling: AgentSampling, keys: tuple[Array, Array], num_ag
     """
     ids = jnp.arange(num_agents, dtype=jnp.uint32)[:, None]
     words = random.threefry(keys, (ids, jnp.uint32(0)))
+    if isinstance(sampling, SilentAgents):
+        published = random.uniform(words, dtype) >= sampling.silence
+        number = published.sum(axis=0)
+        weight = jnp.where(number >= sampling.minimum, num_agents / jnp.maximum(number, 1), 0.0)
+        return published * weight.astype(dtype)
     if isinstance(sampling, PoissonAgents):
         drawn = random.uniform(words, dtype) < sampling.rate
     else:

@@ -20,6 +20,8 @@ proofs are given here, module by module.
     spectral       a bound from a party's degree and lambda_2, and a proof of lambda_2 that may fail with a stated probability
     worst          the worst party of up to millions
     random_graphs  unknown coalition and random k-out graph: (n, rho, k)
+    disconnection  how likely a random graph falls apart, which is all that matters under uniform masks
+    masked_rounds  many rounds of a federation with masked averages, agents falling silent
     calibration    noise for a target
     integers       whole numbers, rounded noise, imperfect samplers
     graph          the honest graph
@@ -34,14 +36,19 @@ from sottovoce.accounting.gopa.calibration import (
     central_variance,
     local_variance,
 )
+from sottovoce.accounting.gopa.disconnection import disconnection
 from sottovoce.accounting.gopa.exact import party_mu
 from sottovoce.accounting.gopa.graph import HonestGraph, from_pairs, honest_graph, k_out_graph
 from sottovoce.accounting.gopa.integers import (
+    IntegerNoise,
     charged_delta,
     encoded_sensitivity,
+    integer_delta,
+    integer_ways,
     rounding_total_variation,
     sampler_total_variation,
 )
+from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.gopa.random_graphs import (
     DrawnGraphs,
     RandomGraphDelta,
@@ -60,6 +67,8 @@ __all__ = [
     "DrawnGraphs",
     "GopaNoise",
     "HonestGraph",
+    "IntegerNoise",
+    "MaskedTradeoff",
     "RandomGraphDelta",
     "WorstParty",
     "calibrate",
@@ -70,9 +79,12 @@ __all__ = [
     "connectivity",
     "connectivity_failure",
     "degree_law",
+    "disconnection",
     "encoded_sensitivity",
     "from_pairs",
     "honest_graph",
+    "integer_delta",
+    "integer_ways",
     "k_out_graph",
     "least_k",
     "local_variance",

@@ -1,0 +1,168 @@
+"""Masked averages: what the relay and agents nobody knows can learn."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+
+import sottovoce as sv
+from sottovoce.accounting import gaussian
+from sottovoce.accounting.gopa import MaskedTradeoff, disconnection, k_out_graph, party_mu, random_graph_delta
+
+CLIP = sv.clipping.Clip(1.0, "l2")
+DELTA = 1e-6
+
+
+def account(observer, *, n=200, std=2.0, rounds=5, **masks):
+    algorithm = sv.algorithms.fedavg(
+        step_size=0.1, local_steps=3, update_clip=CLIP, aggregation=sv.algorithms.Gopa(**masks) if masks else None
+    )
+    noise = sv.noise.independent(sv.noise.Gaussian(std=std))
+    return sv.account(sv.topologies.federation(n), algorithm, noise, observer, rounds=rounds, sensitivity=2.0)
+
+
+def every_pick(n: int, k: int):
+    """All outcomes of the draw, each as likely as any other."""
+    choices = [list(itertools.combinations([v for v in range(n) if v != u], k)) for u in range(n)]
+    return itertools.product(*choices)
+
+
+@pytest.mark.parametrize(("n", "k", "honest"), [(4, 1, 4), (5, 1, 3), (5, 1, 5), (4, 2, 3), (5, 2, 4)])
+def test_disconnection_bounds_the_share_of_all_draws(n, k, honest):
+    bad = total = 0
+    for picks in every_pick(n, k):
+        matrix = np.zeros((n, n))
+        for u, chosen in enumerate(picks):
+            matrix[u, list(chosen)] = 1
+        bad += connected_components(matrix[:honest, :honest], directed=False)[0] > 1
+        total += 1
+    exact = bad / total
+    bound = disconnection(n, honest, k)
+    assert exact <= bound <= min(1.0, 3.5 * exact + 1e-12)
+
+
+def test_disconnection_is_close_to_the_frequency_among_drawn_graphs():
+    n, honest, k, draws = 60, 30, 5, 4000
+    bad = sum(
+        len(np.unique(connected_components(k_out_graph(n, k, honest_parties=honest, seed=s).adjacency)[1])) > 1
+        for s in range(draws)
+    )
+    low, high = bad / draws - 4 * math.sqrt(bad) / draws, bad / draws + 4 * math.sqrt(bad) / draws
+    bound = disconnection(n, honest, k)
+    assert bound >= low
+    assert bound <= 1.3 * high  # nearly tight: almost all bad graphs have one isolated agent
+    assert disconnection(n, honest, k + 1) < low  # one partner more would not pass for k
+
+
+def test_uniform_masks_cost_one_over_root_of_the_honest_agents():
+    found = account(sv.observers.server(), partners=40).epsilon(DELTA)
+    local = 2.0 * math.sqrt(5) / 2.0
+    risk = 5 * disconnection(200, 200, 40)
+    assert found == gaussian.epsilon(local / math.sqrt(200), DELTA - risk)
+    half = account(sv.observers.colluding_server(0.5), partners=40).epsilon(DELTA)
+    assert half == gaussian.epsilon(local / math.sqrt(100), DELTA - 5 * disconnection(200, 100, 40))
+
+
+def test_the_exact_account_of_drawn_graphs_never_exceeds_the_masked_one():
+    """For drawn graphs and coalitions the average of delta over graphs is below what is stated."""
+    n, honest, k, std, ratio, epsilon = 60, 40, 12, 3.0, 4.0, 0.5
+    for pairwise in (ratio, math.inf):
+        stated = MaskedTradeoff(
+            local=1.0 / std, num_agents=n, partners=k, corrupted=n - honest, published=n, ratio=pairwise, rounds=1
+        ).delta(epsilon)
+        deltas = []
+        for seed in range(60):
+            graph = k_out_graph(n, k, honest_parties=honest, seed=seed)
+            mus = party_mu(graph, independent_std=std, pairwise_std=pairwise * std)
+            deltas.append(gaussian.delta(float(mus[0]), epsilon))
+        assert np.mean(deltas) <= stated
+        assert stated < gaussian.delta(1.0 / std, epsilon)  # masks help
+
+
+def test_one_round_with_gaussian_masks_is_at_least_as_good_as_the_degree_bound():
+    masked = MaskedTradeoff(
+        local=0.5, num_agents=500, partners=60, corrupted=250, published=500, ratio=40.0, rounds=1
+    ).delta(0.1)
+    by_degrees = random_graph_delta(
+        500, 0.5, 60, independent_std=2.0, pairwise_std=80.0, sensitivity=1.0, epsilon=0.1
+    ).delta
+    assert masked <= by_degrees
+
+
+def test_epsilon_and_delta_are_inverse_and_on_the_safe_side():
+    for ratio in (math.inf, 30.0):
+        law = MaskedTradeoff(local=2.0, num_agents=300, partners=60, corrupted=50, published=280, ratio=ratio, rounds=7)
+        epsilon = law.epsilon(DELTA)
+        assert law.delta(epsilon) <= DELTA * (1 + 1e-9)
+        assert law.delta(epsilon * 0.999) > DELTA
+        assert law.scaled(2.0).epsilon(DELTA) < epsilon
+
+
+def test_masks_never_hurt_and_a_graph_that_may_fall_apart_does_not_help():
+    alone = account(sv.observers.server()).epsilon(DELTA)
+    assert account(sv.observers.colluding_server(0.5), partners=2).epsilon(DELTA) == alone
+    assert account(sv.observers.colluding_server(0.99), partners=40).epsilon(DELTA) == alone
+    assert account(sv.observers.colluding_server(0.5), partners=40).epsilon(DELTA) < alone / 5
+
+
+def test_silent_agents_are_not_counted_on():
+    everybody = account(sv.observers.server(), partners=40)
+    quiet = account(sv.observers.server(), partners=40, silence=0.1, minimum_agents=150)
+    assert quiet.tradeoff.honest == 150
+    assert quiet.epsilon(DELTA) > everybody.epsilon(DELTA)
+    assert quiet.epsilon(DELTA) == pytest.approx(
+        gaussian.epsilon(math.sqrt(5) / math.sqrt(150), DELTA), rel=1e-6
+    )  # the risk of a bad graph is negligible here
+    released = account(sv.observers.final_model(), partners=40, silence=0.1, minimum_agents=150)
+    assert released.epsilon(DELTA) == quiet.epsilon(DELTA)
+
+
+def test_whoever_reads_the_board_is_as_curious_as_the_relay():
+    """Members know their own noise: one agent fewer hides the others."""
+    curious = account(sv.observers.curious_agent(3), partners=40)
+    assert curious.tradeoff.corrupted == 1
+    assert curious.epsilon(DELTA) > account(sv.observers.server(), partners=40).epsilon(DELTA)
+    named = account(sv.observers.server() + sv.observers.coalition(range(100)), partners=40)
+    assert named.epsilon(DELTA) == account(sv.observers.colluding_server(0.5), partners=40).epsilon(DELTA)
+    assert named.agent == 100
+
+
+def test_the_final_model_needs_no_graph():
+    found = account(sv.observers.final_model(), partners=1)
+    assert found.mu == pytest.approx(math.sqrt(5) / math.sqrt(200))
+
+
+def test_calibrated_noise_meets_the_target():
+    algorithm = sv.algorithms.fedavg(
+        step_size=0.1, update_clip=CLIP, aggregation=sv.algorithms.Gopa(partners=40, silence=0.1, minimum_agents=170)
+    )
+    network, observer = sv.topologies.federation(200), sv.observers.colluding_server(0.5)
+    noise = sv.calibrate(
+        network, algorithm, sv.noise.independent(sv.noise.Gaussian(std=1.0)), observer, rounds=10, sensitivity=2.0, epsilon=1.0, delta=DELTA
+    )  # fmt: skip
+    found = sv.account(network, algorithm, noise, observer, rounds=10, sensitivity=2.0)
+    assert 0.9999 < found.epsilon(DELTA) <= 1.0
+
+
+def test_no_noise_is_no_guarantee():
+    algorithm = sv.algorithms.fedavg(step_size=0.1, update_clip=CLIP, aggregation=sv.algorithms.Gopa(partners=40))
+    found = sv.account(
+        sv.topologies.federation(200), algorithm, sv.noise.none(), sv.observers.server(), rounds=1, sensitivity=2.0
+    )
+    assert found.validity == "infinite"
+
+
+def test_agents_nobody_knows_are_accounted_under_masks_only():
+    with pytest.raises(sv.UnsupportedClaim, match="Name them"):
+        account(sv.observers.colluding_server(0.5))
+    with pytest.raises(sv.ConfigError, match="below 1"):
+        sv.observers.colluding_server(1.0)
+
+
+def test_the_statement_says_what_it_counts_on():
+    text = account(sv.observers.colluding_server(0.25), partners=40, silence=0.1, minimum_agents=150).explain(DELTA)
+    assert "at least 100 agents outside the observer" in text
+    assert "drawn after the agents are known" in text
+    assert "Masked averages" in text
