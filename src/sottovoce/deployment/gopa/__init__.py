@@ -4,7 +4,7 @@
 
 Every role follows one set of rules (`transcript`); `board`, `party` and `server` say whom each role trusts and what it
 can do when it cheats. Everything is an integer modulo 2^64, so masks cancel exactly. `run` plays a round in one
-process, `fast` in arrays.
+process, `fast` in arrays; `guarantee` says what finished rounds have revealed.
 
 Not part of it yet: transports, storage that survives a crash, proofs against false vectors or repairs, and a second
 mask per party against a board that swallows publications.
@@ -14,12 +14,12 @@ Sabater, Bellet, Ramon 2022 (the protocol); Bonawitz et al. 2017 (masks from key
 
 from sottovoce.deployment.gopa.board import Board, Entry, beacon_message
 from sottovoce.deployment.gopa.encoding import FixedPoint
-from sottovoce.deployment.gopa.fast import FastRound, Sources, play_round, simulated_sources
+from sottovoce.deployment.gopa.fast import Block, FastRound, Sources, play_blocks, play_round, simulated_sources
 from sottovoce.deployment.gopa.graph import k_out_edges
 from sottovoce.deployment.gopa.masks import GaussianMasks, Masks, UniformMasks
 from sottovoce.deployment.gopa.messages import Kind, Message, open_message, seal
 from sottovoce.deployment.gopa.party import Party
-from sottovoce.deployment.gopa.privacy import delta_charge, sum_mu
+from sottovoce.deployment.gopa.privacy import final_graph, guarantee
 from sottovoce.deployment.gopa.rounded_gaussian import RoundedGaussian
 from sottovoce.deployment.gopa.run import Rehearsal, rehearse
 from sottovoce.deployment.gopa.server import Total, missing_repairs, total, total_with_residual
@@ -27,6 +27,7 @@ from sottovoce.deployment.gopa.terms import Terms
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
 
 __all__ = [
+    "Block",
     "Board",
     "Entry",
     "FastRound",
@@ -45,15 +46,16 @@ __all__ = [
     "Transcript",
     "UniformMasks",
     "beacon_message",
-    "delta_charge",
+    "final_graph",
+    "guarantee",
     "k_out_edges",
     "missing_repairs",
     "open_message",
+    "play_blocks",
     "play_round",
     "rehearse",
     "seal",
     "simulated_sources",
-    "sum_mu",
     "total",
     "total_with_residual",
 ]

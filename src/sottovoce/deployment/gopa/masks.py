@@ -4,9 +4,8 @@
 
 UniformMasks: m uniform on Z_{2^64}. Whoever lacks the pair's key learns nothing but the sum over each connected set of
 honest parties; there is nothing to calibrate. An unrepaired silent neighbour leaves a uniform word in the sum, and no
-result at all. GaussianMasks: m a rounded Gaussian. Hides less, and leaves finite noise where repair is missing. No
-accountant covers rounded Gaussian masks yet: it would have to shift them by whole units. `privacy` speaks of uniform
-masks only.
+result at all. GaussianMasks: m a rounded Gaussian. Hides less, and leaves finite noise where repair is missing.
+`privacy.guarantee` accounts for both.
 """
 
 from dataclasses import dataclass

@@ -1,72 +1,241 @@
-"""What the integers cost: a proven mu for the sum of rounded noise, and the share of delta for imperfect draws.
+"""What a round that was played reveals about an honest party, and several rounds together.
 
-**Sum of rounded Gaussians.** With uniform masks on a connected set of n honest parties the observer learns
+A coalition holds the board's log and all that its members know: their own secrets and every mask they share. Count as
+known to it, besides, every mask shared with a party that fell silent, whether revealed by repairs or not. What is left
+to hide behind is the FINAL HONEST GRAPH: parties that published and are not in the coalition, and the pairs among them.
+On the part of the graph that party u is in,
 
-    S = sum_u (x_u + round(s Z_u))      and nothing more of these parties.
+    uniform masks     only the sum over the c parties of the part is seen:    mu_u^2 = D^2 / (c s^2)
+    Gaussian masks    x + eta + K Delta is seen:                              mu_u^2 = D^2 [(s^2 I + r^2 L)^-1]_uu
 
-Let one party's vector change by c in Z^d, and split c into whole numbers, c = sum_u t_u. Both worlds are then the same
-function of Gaussians, shifted by t_u in one of them, because t_u + round(s Z_u) = round(s Z_u + t_u):
-
-    mu^2 s^2  <=  sum_u ||t_u||^2  =  sum_j (c_j^2 / n + r_j (n - r_j) / n),      |c_j| = q_j n + r_j,  0 <= r_j < n,
-
-when c is spread as evenly as whole numbers allow. Over all ||c|| <= D
-
-    mu^2 s^2  <=  D^2 / n + min(d n / 4, sqrt(d) D, D^2 (1 - 1/n)),
-
-since r_j (n - r_j) / n is at most n / 4, at most |c_j| and at most c_j^2 (1 - 1/n). The first term is the continuous
-guarantee. The second is the price of whole numbers: it is negligible only if 2^f is large against n, so fraction bits
-have to grow with log2(n).
-
-**Imperfect draws.** If every noise vector is within total variation tau of its law, and N entries enter, then an
-(epsilon, delta) guarantee for the true laws becomes (epsilon, delta + (1 + e^epsilon) N tau).
+with D = 2 (2^f C), own noise of std s and masks of std r, all in units. That is for real numbers; whole ones and
+imperfect draws cost a total variation that is charged to delta (`accounting.gopa.integers`, `accounting.charged`).
+Rounds with fresh keys: mu^2 and total variation add up, also when inputs depend on earlier rounds. A party that did not
+publish in a round has revealed nothing in it. Rounds that got stuck after publication count like the others: what was
+published stays published.
 """
 
 import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from sottovoce.deployment.gopa.rounded_gaussian import RoundedGaussian
-from sottovoce.errors import ConfigError
+import numpy as np
+
+from sottovoce.accounting import Guarantee
+from sottovoce.accounting.arguments import whole
+from sottovoce.accounting.charged import ChargedTradeoff, Way
+from sottovoce.accounting.gopa import HonestGraph, from_pairs, party_mu
+from sottovoce.accounting.gopa.integers import IntegerNoise, integer_ways
+from sottovoce.deployment.gopa.masks import GaussianMasks
+from sottovoce.deployment.gopa.refusals import OutOfPhase
+from sottovoce.deployment.gopa.server import missing_repairs
+from sottovoce.deployment.gopa.terms import Terms
+from sottovoce.deployment.gopa.transcript import Phase, Transcript
+from sottovoce.errors import ConfigError, UnsupportedClaim
+
+_SHOWN = 8  # members of a coalition that are named one by one
+
+ASSUMPTIONS = (
+    "the coalition is the one named and the same in all rounds",
+    "all other parties follow the protocol, with fresh keys and fresh noise in every round",
+    "drop lists are final: the board showed everybody one log and withheld no publication of a party it called dropped",
+    "who fell silent did not depend on what others had published",
+    "key agreement and stream cipher are as good as random for the coalition",
+)
 
 
-def sum_mu(own_noise: RoundedGaussian, *, sensitivity: float, honest_parties: int, dimension: int) -> float:
-    """The mu of the sum over a connected set of honest parties with uniform masks.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Revealed:
+    """What one round reveals of its honest parties."""
+
+    ways: dict[int, tuple[Way, Way]]  # by party; those that published
+    smallest_part: int
+
+
+def guarantee(
+    rounds: Transcript | Sequence[Transcript], *, coalition: Collection[int], party: int | None = None
+) -> Guarantee:
+    """What a coalition has learnt about an honest party's vector, once it may be replaced by any other.
 
     Args:
-        own_noise: every honest party's noise per entry, in units.
-        sensitivity: D, largest l2 change of one encoded vector, in units; 2 (2^f C) under replacement.
-        honest_parties: n, honest parties that stay to the end and that the graph connects.
-        dimension: d, entries of a vector.
+        rounds: the transcript of a round, or those of all rounds with these parties, stuck ones included. Publication
+            must have ended.
+        coalition: numbers of the parties that share what they know with the server, the board and each other; may be
+            empty. An honest but curious party belongs to the coalition when others ask what it learns.
+        party: whose guarantee; None for one that holds for every honest party.
+
+    Raises:
+        ConfigError: no round, one round twice, different rosters, members that are not in the roster, or a party that
+            is in the coalition or has published nothing.
+        OutOfPhase: publication has not ended, so that who is in the sum is not known.
+        UnsupportedClaim: no honest party has published.
     """
-    _check_number("sensitivity", sensitivity, low=0.0)
-    _check_count("honest_parties", honest_parties)
-    _check_count("dimension", dimension)
-    D, n, d = float(sensitivity), honest_parties, dimension
-    whole_numbers = min(d * n / 4, math.sqrt(d) * D, D**2 * (1 - 1 / n))
-    return math.sqrt(D**2 / n + whole_numbers) / own_noise.std
-
-
-def delta_charge(own_noise: RoundedGaussian, *, draws: int, epsilon: float) -> float:
-    """What imperfect draws add to delta: (1 + e^epsilon) draws tau.
-
-    Args:
-        own_noise: the law that was drawn.
-        draws: N, entries of all honest parties' noise in all rounds; with GaussianMasks, count and charge the masks as
-            well.
-        epsilon: the epsilon at which the guarantee is stated.
-    """
-    _check_count("draws", draws)
-    _check_number("epsilon", epsilon, low=0.0)
-    if epsilon > 700:
-        raise ConfigError(
-            f"epsilon = {epsilon:g}; e^epsilon leaves floating point. State the guarantee at a smaller epsilon."
+    transcripts = (rounds,) if isinstance(rounds, Transcript) else tuple(rounds)
+    _check_rounds(transcripts)
+    members = _members(coalition, len(transcripts[0].terms.roster))
+    _check_party(party, members, transcripts)
+    revealed = [_revealed(transcript, members, party) for transcript in transcripts]
+    honest = {number for one in revealed for number in one.ways}
+    if not honest:
+        raise UnsupportedClaim(
+            "every party that published is in the coalition; a guarantee is about an honest one. Name a smaller coalition."
         )
-    return (1.0 + math.exp(epsilon)) * draws * own_noise.total_variation
+    composed = {number: _composed(one.ways[number] for one in revealed if number in one.ways) for number in honest}
+    agent = max(sorted(honest), key=lambda number: composed[number][0].mu) if party is None else party
+    # Parties may differ in which number is largest; the largest of each holds for all.
+    ways = tuple(
+        Way(
+            max(one[proof].mu for one in composed.values()),
+            max(one[proof].total_variation for one in composed.values()),
+        )
+        for proof in range(2)
+    )
+    taking_part = sum(agent in one.ways for one in revealed)
+    return Guarantee(
+        observer=_observer(members),
+        agent=agent,
+        unit="agent",
+        adjacency="replace",
+        rounds=len(transcripts),
+        participation="every-round" if taking_part == len(revealed) else f"{taking_part} of {len(revealed)} rounds",
+        tradeoff=ChargedTradeoff(ways),
+        validity="sent-messages",
+        reason=_reason(transcripts, [one.smallest_part for one in revealed if one.ways]),
+        source="modules sottovoce.deployment.gopa.privacy and sottovoce.accounting.gopa.integers",
+        assumptions=ASSUMPTIONS,
+    )
 
 
-def _check_number(name: str, value: float, *, low: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < math.inf:
-        raise ConfigError(f"{name} = {value!r}; it must be a finite number of at least {low:g}.")
+def final_graph(transcript: Transcript, coalition: Collection[int]) -> tuple[list[int], HonestGraph]:
+    """The parties that published and are not in the coalition, in increasing order, and the pairs among them."""
+    honest = sorted(transcript.survivors - frozenset(coalition))
+    place = {number: index for index, number in enumerate(honest)}
+    pairs = [
+        (index, place[other])
+        for number, index in place.items()
+        for other in transcript.neighbours[number]
+        if other in place and number < other
+    ]
+    return honest, from_pairs(len(honest), np.asarray(pairs, dtype=np.int64).reshape(-1, 2))
 
 
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name} = {value!r}; it must be a whole number of at least 1.")
+def _revealed(transcript: Transcript, members: frozenset[int], party: int | None) -> _Revealed:
+    if not transcript.survivors - members:
+        return _Revealed(ways={}, smallest_part=0)
+    honest, graph = final_graph(transcript, members)
+    wanted = honest if party is None else [number for number in honest if number == party]
+    if not wanted:
+        return _Revealed(ways={}, smallest_part=0)
+    terms = transcript.terms
+    sensitivity = 2.0 * math.ldexp(terms.encoding.clip, terms.encoding.fraction_bits)
+    mus = party_mu(
+        graph,
+        independent_std=terms.own_noise.std,
+        pairwise_std=_mask_std(terms),
+        sensitivity=sensitivity,
+        parties=None if party is None else [honest.index(party)],
+    )
+    noises = [_noise(terms, graph, inside) for inside in graph.parts]
+    errors = [_sampler_error(terms, noise) for noise in noises]
+    ways, sizes = {}, []
+    for index in range(len(honest)) if party is None else [honest.index(party)]:
+        part = int(graph.component[index])
+        sizes.append(noises[part].honest_parties)
+        ways[honest[index]] = integer_ways(
+            noises[part], mu=float(mus[index]), sensitivity=sensitivity, sampler_error=errors[part]
+        )
+    return _Revealed(ways=ways, smallest_part=min(sizes))
+
+
+def _noise(terms: Terms, graph: HonestGraph, inside: np.ndarray) -> IntegerNoise:
+    degrees = np.diff(graph.adjacency.indptr)[inside]
+    return IntegerNoise(
+        own_std=terms.own_noise.std,
+        honest_parties=len(inside),
+        dimension=terms.dimension,
+        mask_std=_mask_std(terms),
+        pairs=int(degrees.sum()) // 2,
+        largest_degree=int(degrees.max()),
+    )
+
+
+def _mask_std(terms: Terms) -> float:
+    return terms.masks.law.std if isinstance(terms.masks, GaussianMasks) else math.inf
+
+
+def _sampler_error(terms: Terms, noise: IntegerNoise) -> float:
+    """Total variation of all draws that hide one part: own noise, and masks where they are drawn from a law."""
+    per_entry = noise.honest_parties * terms.own_noise.total_variation
+    if isinstance(terms.masks, GaussianMasks):
+        per_entry += noise.pairs * terms.masks.law.total_variation
+    return min(1.0, per_entry * terms.dimension)
+
+
+def _composed(rounds: Iterable[tuple[Way, Way]]) -> tuple[Way, Way]:
+    listed = list(rounds)
+    first, second = (
+        Way(
+            math.hypot(*(one[proof].mu for one in listed)),
+            min(1.0, math.fsum(one[proof].total_variation for one in listed)),
+        )
+        for proof in range(2)
+    )
+    return first, second
+
+
+def _observer(members: frozenset[int]) -> str:
+    if not members:
+        return "the server and the board"
+    shown = ", ".join(map(str, sorted(members))) if len(members) <= _SHOWN else f"of a coalition of {len(members)}"
+    return f"the server, the board and parties {shown}"
+
+
+def _reason(transcripts: Sequence[Transcript], sizes: Sequence[int]) -> str:
+    stuck = [transcript for transcript in transcripts if missing_repairs(transcript)]
+    text = (
+        f"Masks and own noise of at least {min(sizes)} honest parties that published and that pairs connect hide the "
+        f"vector in every round; masks shared with the coalition or with silent parties are not counted."
+    )
+    if stuck:
+        numbers = ", ".join(str(transcript.terms.round_number) for transcript in stuck)
+        text += f" Round {numbers} has no sum, because repairs are missing; this holds for it now and if they come."
+    return text
+
+
+def _check_rounds(transcripts: Sequence[Transcript]) -> None:
+    if not transcripts:
+        raise ConfigError("no round was given; a guarantee is about at least one. Give the transcript of a round.")
+    for transcript in transcripts:
+        if transcript.phase < Phase.COSIGNING:
+            raise OutOfPhase(
+                f"Round {transcript.terms.round_number} is in {transcript.phase.name}; who is in the sum, and behind "
+                f"whom parties hide, is known once publication has ended."
+            )
+    if len({transcript.terms.roster for transcript in transcripts}) > 1:
+        raise ConfigError(
+            "the rounds have different rosters, so that one number means different parties. Account them apart."
+        )
+    if len({(transcript.terms.run, transcript.terms.round_number) for transcript in transcripts}) < len(transcripts):
+        raise ConfigError("one round was given twice. Give the transcript of every round once.")
+
+
+def _members(coalition: Collection[int], size: int) -> frozenset[int]:
+    members = frozenset(whole("coalition member", member, least=0) for member in coalition)
+    strangers = sorted(member for member in members if member >= size)
+    if strangers:
+        raise ConfigError(
+            f"the coalition names {strangers}; the roster has the parties 0 to {size - 1}. Name members of the roster."
+        )
+    return members
+
+
+def _check_party(party: int | None, members: frozenset[int], transcripts: Sequence[Transcript]) -> None:
+    if party is None:
+        return
+    whole("party", party, least=0)
+    if party in members:
+        raise ConfigError(f"party {party} is in the coalition, which knows its vector. Ask about an honest party.")
+    if not any(party in transcript.survivors for transcript in transcripts):
+        raise ConfigError(
+            f"party {party} published in none of these rounds; they reveal nothing of its vector. Ask about another."
+        )

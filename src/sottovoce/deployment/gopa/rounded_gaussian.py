@@ -16,12 +16,11 @@ units in the last place; both ends of a pair then draw the same integers, whatev
 draw takes 16 bytes.
 
 Each edge between two integers moves by at most 2^-129, and what lies beyond the last edge has that probability at most,
-so the total variation distance to the true law is at most (13.2 s + 2) 2^-128 per draw: see `total_variation` and
-`privacy.delta_charge`.
+so the total variation distance to the true law is at most (13.2 s + 2) 2^-128 per draw: see `total_variation`.
 
 For integer x, x + round(s Z) = round(x + s Z): whoever sees one party's sum alone sees post-processed continuous
-Gaussian noise. A SUM of several parties' rounded noise is not the rounding of one Gaussian: `privacy.sum_mu` accounts
-for that. Not constant-time.
+Gaussian noise. A SUM of several parties' rounded noise is not the rounding of one Gaussian: `accounting.gopa.integers`
+accounts for that. Not constant-time.
 """
 
 import math
