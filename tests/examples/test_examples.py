@@ -32,6 +32,16 @@ def test_a_users_loss_runs_privately_and_finds_the_circle():
     assert found == pytest.approx([2, -1, 3], abs=0.3)
 
 
+def test_a_round_of_gopa_averages_and_states_what_it_gave_away():
+    counted, error, some, all_others = run("gopa_round.py").strip().splitlines()
+    assert counted.startswith("28 of 30")
+    std = float(counted.split()[-1])
+    assert float(error.split()[-1]) < 6 * std  # of four entries
+    assert std == pytest.approx(1 / 28**0.5, rel=1e-2)
+    assert 1.0 < float(some.split()[-4]) < 3.0  # hidden among the 18 honest parties that published
+    assert float(all_others.split()[-1]) > 5 * float(some.split()[-4])
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [
@@ -58,4 +68,4 @@ def test_the_readme_code_prints_what_its_comments_say(capsys):
     exec(compile(code, "README.md", "exec"), {})
     said = [line.partition("  # ")[2] for line in code.splitlines() if line.startswith("print(")]
     assert capsys.readouterr().out.splitlines() == said
-    assert len(said) == 2
+    assert len(said) == 3
