@@ -498,3 +498,13 @@ def test_calibrated_noise_meets_its_target(case, law, epsilon, delta):
     )  # fmt: skip
     reached = sv.account(case.topology, case.algorithm, made, case.observer, **arguments)
     assert reached.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_an_agent_that_is_not_there_is_said_to_take_part_all_the_same():
+    """Otherwise its absence would be seen, and its noise would be missing from averages."""
+    network, algorithm = sv.topologies.federation(6), sv.algorithms.fedavg(step_size=0.1)
+    noise, question = sv.noise.independent(sv.noise.Gaussian(std=1.0)), {"rounds": 2, "sensitivity": 1.0}
+    said = sv.account(network, algorithm, noise, sv.observers.server(), adjacency="add-remove", **question).assumptions
+    assert any("takes part all the same" in one for one in said)
+    unsaid = sv.account(network, algorithm, noise, sv.observers.server(), **question).assumptions
+    assert not any("takes part all the same" in one for one in unsaid)

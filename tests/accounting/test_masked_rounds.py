@@ -3,13 +3,21 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
 import sottovoce as sv
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.gopa import MaskedTradeoff, disconnection, k_out_graph, party_mu, random_graph_delta
+from sottovoce.accounting.gopa import (
+    MaskedTradeoff,
+    disconnection,
+    k_out_graph,
+    party_mu,
+    random_graph_delta,
+    small_part,
+)
 
 CLIP = sv.clipping.Clip(1.0, "l2")
 DELTA = 1e-6
@@ -56,13 +64,45 @@ def test_disconnection_is_close_to_the_frequency_among_drawn_graphs():
     assert disconnection(n, honest, k + 1) < low  # one partner more would not pass for k
 
 
+@pytest.mark.parametrize(("n", "k", "honest"), [(4, 1, 4), (5, 1, 3), (5, 1, 5), (4, 2, 3), (5, 2, 4)])
+def test_small_parts_are_bounded_by_the_share_of_all_draws(n, k, honest):
+    sizes = []
+    for picks in every_pick(n, k):
+        matrix = np.zeros((n, n))
+        for u, chosen in enumerate(picks):
+            matrix[u, list(chosen)] = 1
+        labels = connected_components(matrix[:honest, :honest], directed=False)[1]
+        sizes.append(int((labels == labels[0]).sum()))
+    for size in range(1, honest + 1):
+        exact = np.mean(np.array(sizes) < size)
+        assert exact <= small_part(n, honest, k, size) <= min(1.0, 3.5 * exact + 1e-12)
+
+
+def test_risks_are_right_to_many_digits_for_many_agents_and_never_overflow():
+    """One isolated agent dominates; Bonferroni's second term bounds from below what the union bounds from above."""
+    n, honest, k = 100_000, 50_000, 20
+    mpmath.mp.dps = 40
+    ways = mpmath.binomial(n - 1, k)
+    p = mpmath.binomial(n - honest, k) / ways * (mpmath.binomial(n - 2, k) / ways) ** (honest - 1)
+    assert honest * p <= disconnection(n, honest, k) <= honest * p * 1.001
+    assert p <= small_part(n, honest, k, honest // 2) <= p * 1.001
+    assert disconnection(10**6, 2000, 1) == 1.0
+
+
 def test_uniform_masks_cost_one_over_root_of_the_honest_agents():
-    found = account(sv.observers.server(), partners=40).epsilon(DELTA)
     local = 2.0 * math.sqrt(5) / 2.0
-    risk = 5 * disconnection(200, 200, 40)
-    assert found == gaussian.epsilon(local / math.sqrt(200), DELTA - risk)
-    half = account(sv.observers.colluding_server(0.5), partners=40).epsilon(DELTA)
-    assert half == gaussian.epsilon(local / math.sqrt(100), DELTA - 5 * disconnection(200, 100, 40))
+    for share, honest in ((0.0, 200), (0.5, 100)):
+        found = account(sv.observers.colluding_server(share), partners=40).epsilon(DELTA)
+        assert gaussian.epsilon(local / math.sqrt(honest), DELTA) <= found
+        assert found <= gaussian.epsilon(local / math.sqrt(honest), DELTA - 5 * disconnection(200, honest, 40))
+
+
+def test_an_agent_fears_only_being_cut_off_itself():
+    """Where somebody is cut off more often than delta allows, but hardly ever this one, masks still count."""
+    n, honest, k = 200, 100, 16
+    assert disconnection(n, honest, k) > 1e-7 > small_part(n, honest, k, honest // 2)
+    law = MaskedTradeoff(local=1.0, num_agents=n, partners=k, corrupted=100, published=n, ratio=math.inf, rounds=1)
+    assert law.epsilon(1e-7) < 1.03 * gaussian.epsilon(1.0 / math.sqrt(honest), 1e-7)
 
 
 def test_the_exact_account_of_drawn_graphs_never_exceeds_the_masked_one():
@@ -166,3 +206,21 @@ def test_the_statement_says_what_it_counts_on():
     assert "at least 100 agents outside the observer" in text
     assert "drawn after the agents are known" in text
     assert "Masked averages" in text
+
+
+def test_a_promise_about_losses_is_among_the_assumptions():
+    algorithm = sv.algorithms.fedavg(step_size=0.1, local_steps=3, aggregation=sv.algorithms.Gopa(partners=19))
+    found = sv.account(
+        sv.topologies.federation(20), algorithm, sv.noise.independent(sv.noise.Gaussian(std=1.0)), sv.observers.server(), rounds=1,
+        sensitivity=0.1, unit="record", losses=sv.accounting.ConvexSmooth(1.0, 0.1),
+    )  # fmt: skip
+    assert any("convex" in one for one in found.assumptions)
+
+
+def test_a_target_without_delta_is_refused():
+    algorithm = sv.algorithms.fedavg(step_size=0.1, update_clip=CLIP, aggregation=sv.algorithms.Gopa(partners=19))
+    with pytest.raises(sv.UnsupportedClaim, match="delta"):
+        sv.calibrate(
+            sv.topologies.federation(20), algorithm, sv.noise.independent(sv.noise.Gaussian(std=1.0)), sv.observers.server(), rounds=1,
+            sensitivity=2.0, epsilon=1.0, delta=0.0,
+        )  # fmt: skip

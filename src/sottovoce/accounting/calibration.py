@@ -13,6 +13,7 @@ from sottovoce.accounting import gaussian
 from sottovoce.accounting.account import account
 from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.case import Adjacency, Unit
+from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.participation import Participation
 from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SearchedTradeoff
@@ -75,8 +76,12 @@ def noise_factor(found: Guarantee, *, epsilon: float, delta: float) -> float:
             return _needed(mu, gaussian.mu(epsilon, delta))
         case PureTradeoff(pure_epsilon):
             return _needed(pure_epsilon, _pure(epsilon, delta))
-        case subsampled:
-            return _search(subsampled, epsilon, delta)
+        case searched:
+            if delta == 0:
+                raise UnsupportedClaim("this guarantee has no finite epsilon at delta = 0. Give delta > 0.")
+            if isinstance(searched, MaskedTradeoff) and searched.local == 0:
+                return _needed(0.0, epsilon)
+            return _search(searched, epsilon, delta)
 
 
 def _pure(epsilon: float, delta: float) -> float:

@@ -302,7 +302,8 @@ class Prepared(NamedTuple):
             ratio=case.aggregation.pairwise_ratio,
             rounds=case.rounds,
         )
-        return Candidate(local, "sent-messages", False, found)
+        promised = bool(self.sent.promised[p]) or case.growth_is_promised
+        return Candidate(local, "sent-messages", promised, found)
 
     def _on_a_walk(self, p: int) -> Candidate:
         """All contributions in clear sight or, for members who wait for the token, hidden by the noise of other hops too."""

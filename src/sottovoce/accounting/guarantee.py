@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sottovoce.accounting.charged import ChargedTradeoff
+from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.rounding import shown
 from sottovoce.accounting.tradeoff import PureTradeoff, Tradeoff
 
@@ -23,6 +25,7 @@ _VALIDITY = {
     "amplified-by-iteration": "an upper bound: noise of later steps hides earlier differences",
     "infinite": "nothing is promised",
 }
+_TOGETHER = "an upper bound: what the agents publish, given away to somebody who knows everything but the others' masks and noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +138,8 @@ class Guarantee:
         elif self.mu is not None:
             values.append(f"mu = {shown(self.mu, 6)}")
         amount = ", ".join(values) or "an epsilon for every delta"
-        validity = _VALIDITY[self.validity]
+        together = isinstance(self.tradeoff, MaskedTradeoff | ChargedTradeoff)
+        validity = _TOGETHER if together else _VALIDITY[self.validity]
         if self.validity == "exact" and self.pure_epsilon is not None:
             validity = "exact at delta = 0: an attack with this success exists; an upper bound for any larger delta"
         return f"Stated: {amount}; {validity}."

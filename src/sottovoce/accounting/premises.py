@@ -6,7 +6,21 @@ from sottovoce.accounting.walk_values import contributions_of
 
 def premises(case: Case, *, amplified: bool) -> tuple[str, ...]:
     """The sentences that apply to a question; `amplified`: the value rests on a secret draw, or on the noise of other hops."""
-    return _of_local_steps(case) + _of_sampling(case, amplified) + _of_walk(case, amplified) + _of_masks(case)
+    return (
+        _of_presence(case)
+        + _of_local_steps(case)
+        + _of_sampling(case, amplified)
+        + _of_walk(case, amplified)
+        + _of_masks(case)
+    )
+
+
+def _of_presence(case: Case) -> tuple[str, ...]:
+    if (case.unit, case.adjacency) != ("agent", "add-remove") or case.noise.needs_relay:
+        return ()
+    return (
+        "without its data the agent takes part all the same, with nothing but its noise: that it takes part is not hidden",
+    )
 
 
 def _of_local_steps(case: Case) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def why_finite(
     with `masks`.
     """
     if masks:
-        return f"Masks leave of what {observer} reads only sums, in which the noise of all agents outside it hides agent {agent}."
+        return f"What {observer} reads of agent {agent} is hidden by masks and by the noise of the agents outside it, as far as they are connected."
     if validity == "sent-messages" and (averages or gradients):
         what = f"the noisy gradients agent {agent} takes" if gradients else "the averages that the relay sends out"
         return f"Whatever {observer} sees follows from {what} and from what does not depend on agent {agent}'s data."

@@ -55,8 +55,9 @@ def check_aggregation(aggregation: Any, *, num_agents: int | None = None) -> Non
     problems = []
     if not _whole(aggregation.partners) or aggregation.partners < 1:
         problems.append(f"partners = {aggregation.partners!r} must be a whole number of at least 1")
-    if not _number(aggregation.pairwise_ratio) or not aggregation.pairwise_ratio > 0:
-        problems.append(f"pairwise_ratio = {aggregation.pairwise_ratio!r} must be above 0; infinity is uniform masks")
+    ratio = aggregation.pairwise_ratio
+    if not _number(ratio) or not (1e-50 < ratio < 1e50 or ratio == math.inf):
+        problems.append(f"pairwise_ratio = {ratio!r} must be from 1e-50 to 1e50, or infinite for uniform masks")
     if not _number(aggregation.silence) or not 0 <= aggregation.silence < 1:
         problems.append(f"silence = {aggregation.silence!r} must be a probability below 1")
     problems += _minimum(aggregation)

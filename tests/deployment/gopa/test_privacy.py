@@ -155,10 +155,25 @@ def test_the_statement_names_observer_and_assumptions_and_can_be_written_down():
     assert "coalition of 9" in guarantee(played(12), coalition=range(9)).observer
 
 
-@pytest.mark.parametrize("phase", [Phase.REGISTRATION, Phase.DRAWING, Phase.PREPARATION, Phase.PUBLICATION])
-def test_rounds_that_are_not_over_are_refused(phase):
+@pytest.mark.parametrize("phase", [Phase.REGISTRATION, Phase.DRAWING, Phase.PREPARATION])
+def test_rounds_without_publications_are_refused(phase):
     with pytest.raises(OutOfPhase, match=phase.name):
         guarantee(played(5, until=phase), coalition=())
+
+
+def test_a_round_that_never_closes_counts_with_what_was_published():
+    """A board that keeps the publication open cannot make a round disappear from the account."""
+    rehearsal = setting(5, own_noise=RoundedGaussian(std=STD), out_degree=2)
+    rehearsal.play(beacon_value=VALUE, until=Phase.PUBLICATION)
+    with pytest.raises(UnsupportedClaim, match="published"):
+        guarantee(rehearsal.server, coalition=())
+    for party in rehearsal.parties[:3]:
+        rehearsal.post(party.publish(now=rehearsal.server.terms.publish_until))
+    found = guarantee(rehearsal.server, coalition=())
+    whole = guarantee(played(5), coalition=())
+    assert "still open" in found.reason
+    assert found.epsilon(1e-5) > whole.epsilon(1e-5)  # fewer parties hide each other
+    assert "fixed beforehand" in " ".join(found.assumptions)
 
 
 @pytest.mark.parametrize("coalition", [(5,), (-1,), (True,), (0.5,), (0, 17)])

@@ -20,7 +20,7 @@ proofs are given here, module by module.
     spectral       a bound from a party's degree and lambda_2, and a proof of lambda_2 that may fail with a stated probability
     worst          the worst party of up to millions
     random_graphs  unknown coalition and random k-out graph: (n, rho, k)
-    disconnection  how likely a random graph falls apart, which is all that matters under uniform masks
+    disconnection  how likely a random graph leaves a party in a small part, which is all that matters under uniform masks
     masked_rounds  many rounds of a federation with masked averages, agents falling silent
     calibration    noise for a target
     integers       whole numbers, rounded noise, imperfect samplers
@@ -36,7 +36,7 @@ from sottovoce.accounting.gopa.calibration import (
     central_variance,
     local_variance,
 )
-from sottovoce.accounting.gopa.disconnection import disconnection
+from sottovoce.accounting.gopa.disconnection import disconnection, small_part
 from sottovoce.accounting.gopa.exact import party_mu
 from sottovoce.accounting.gopa.graph import HonestGraph, from_pairs, honest_graph, k_out_graph
 from sottovoce.accounting.gopa.integers import (
@@ -94,5 +94,6 @@ __all__ = [
     "random_graph_mu",
     "rounding_total_variation",
     "sampler_total_variation",
+    "small_part",
     "worst_mu",
 ]

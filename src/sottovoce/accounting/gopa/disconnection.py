@@ -1,13 +1,15 @@
-"""How likely a random k-out graph falls apart among the agents that can be counted on.
+"""How likely a random k-out graph leaves an agent in a small part of those that can be counted on.
 
-n agents each pick k others, all sets of k alike; H of them are honest, chosen before the picks. If the honest graph is not connected, some set
-of j <= H/2 honest agents has no link to the other honest ones: none of the j picked one of the H - j, and none of these picked one of the j. Picks
-are independent, so that by the union bound
+n agents each pick k others, all sets of k alike; H of them are honest, chosen before the picks. If the connected part of the honest agent p is a set
+of j < H, none of these j picked one of the other H - j honest agents, and none of those picked one of the j. Picks are independent, so that,
+with one term for each of the sets that hold p,
 
-    P(not connected) <= sum_{j=1}^{H/2} C(H, j) p(H - j)^j p(j)^(H - j),      p(a) = C(n - 1 - a, k) / C(n - 1, k).
+    P(p's part has fewer than m agents) <= sum_{j=1}^{m-1} C(H - 1, j - 1) p(H - j)^j p(j)^(H - j),    p(a) = C(n - 1 - a, k) / C(n - 1, k).
 
-It is nearly the probability of an isolated agent, and far below what a bound on lambda_2 gives (`random_graphs.connectivity_failure`): with
-uniform masks only connection matters.
+That anybody is cut off has the same bound with C(H, j) in place of C(H - 1, j - 1) and j up to H/2, the smaller side of the cut.
+
+With m a little below H the first one is nearly the probability that p itself is isolated. It is far below what a bound on lambda_2 gives
+(`random_graphs.connectivity_failure`): with uniform masks only connection matters.
 """
 
 from functools import lru_cache
@@ -18,36 +20,64 @@ from scipy.special import gammaln
 from sottovoce.accounting.arguments import whole
 from sottovoce.errors import ConfigError
 
-_ROUNDING = 1e-9  # relative, of sums of logarithms of factorials
+_ROUNDING = 1e-6  # relative; logarithms of factorials of a million are right to 1e-8
 
 
-@lru_cache(maxsize=4096)
+def small_part(n: int, honest: int, k: int, size: int) -> float:
+    """An upper bound of the probability that an honest agent is connected to fewer than `size` honest agents, itself included.
+
+    Args:
+        n: agents.
+        honest: H.
+        k: others that every agent picks.
+        size: m, at most H.
+    """
+    n, H, k = _checked(n, honest, k)
+    if size > honest:
+        raise ConfigError(f"size = {size}, but there are {honest} honest agents; size must be at most that.")
+    j = np.arange(1, whole("size", size))
+    return _union(n, H, k, j, gammaln(H) - gammaln(j) - gammaln(H - j + 1))
+
+
+@lru_cache(maxsize=256)
+def worst_small_part(n: int, least: int, most: int, k: int, size: int) -> float:
+    """The largest of these bounds over all numbers of honest agents from `least` to `most`."""
+    return max(small_part(n, honest, k, size) for honest in range(least, most + 1))
+
+
 def disconnection(n: int, honest: int, k: int) -> float:
-    """An upper bound of the probability that `honest` of n agents, each picking k others, are not connected; at most 1."""
-    n, H, k = whole("n", n, least=2), whole("honest", honest), whole("k", k)
-    if k >= n or honest > n:
-        raise ConfigError(f"n = {n}, honest = {honest}, k = {k}; k must be below n, and honest at most n.")
-    if H == 1:
-        return 0.0
+    """An upper bound of the probability that `honest` of n agents, each picking k others, are not connected."""
+    n, H, k = _checked(n, honest, k)
     j = np.arange(1, H // 2 + 1)
-    sets = gammaln(H + 1) - gammaln(j + 1) - gammaln(H - j + 1)
-    terms = sets + _times(j, _avoids(n, k, H - j)) + _times(H - j, _avoids(n, k, j))
-    return float(min(1.0, np.exp(terms).sum() * (1.0 + _ROUNDING)))
+    return _union(n, H, k, j, gammaln(H + 1) - gammaln(j + 1) - gammaln(H - j + 1))
 
 
+@lru_cache(maxsize=256)
 def worst_disconnection(n: int, least: int, most: int, k: int) -> float:
     """The largest of these bounds over all numbers of honest agents from `least` to `most`."""
     return max(disconnection(n, honest, k) for honest in range(least, most + 1))
 
 
-def _avoids(n: int, k: int, others: np.ndarray) -> np.ndarray:
-    """The logarithm of p(a): k picks of n - 1 avoid a of them; -inf where they cannot."""
-    left = n - 1 - others
-    possible = left >= k
-    free = np.where(possible, left, k)
-    log = gammaln(free + 1) - gammaln(free - k + 1) - (gammaln(n) - gammaln(n - k))
-    return np.where(possible, np.minimum(log, 0.0), -np.inf)
+def _checked(n: int, honest: int, k: int) -> tuple[int, int, int]:
+    if whole("k", k) >= whole("n", n, least=2) or whole("honest", honest) > n:
+        raise ConfigError(f"n = {n}, honest = {honest}, k = {k}; k must be below n, and honest at most n.")
+    return n, honest, k
 
 
-def _times(count: np.ndarray, log: np.ndarray) -> np.ndarray:
-    return np.asarray(count * log)  # counts are positive, so that 0 times infinity does not occur
+def _union(n: int, H: int, k: int, j: np.ndarray, log_sets: np.ndarray) -> float:
+    """The sum over sets of j that nobody links with the other H - j."""
+    avoids = _avoiding(n, k)
+    terms = log_sets + j * avoids[H - j] + (H - j) * avoids[j]  # factors are positive: 0 times infinity does not occur
+    return float(min(1.0, np.exp(np.minimum(terms, 1.0)).sum() * (1.0 + _ROUNDING)))
+
+
+@lru_cache(maxsize=8)
+def _avoiding(n: int, k: int) -> np.ndarray:
+    """[n] log p(a) for a = 0, ..., n - 1; -inf where k picks cannot avoid a others."""
+    others = np.arange(n, dtype=float)
+    log = np.zeros(n)
+    with np.errstate(divide="ignore"):
+        for pick in range(k):
+            left = np.maximum(1.0 - others / (n - 1 - pick), 0.0)
+            log += np.where(left > 0.5, np.log1p(-np.minimum(others / (n - 1 - pick), 0.9)), np.log(left))
+    return log

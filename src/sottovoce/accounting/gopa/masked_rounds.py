@@ -10,16 +10,16 @@ b_t = [(I + q L_t)^-1]_pp on the graph of these agents, q the square of the mask
 function of what was published, so rounds compose adaptively, and masks are fresh: mu^2 = sum_t local_t^2 b_t given the graphs. At least
 H = (agents that publish) - c are honest in every sum that is released. On average over the graphs, p is (epsilon, delta)-DP with
 
-    uniform masks       delta = T P(H_t honest agents are not connected) + delta_epsilon(local / sqrt H)
+    uniform masks       delta = min over m <= H of  T P(p is connected to fewer than m honest agents) + delta_epsilon(local / sqrt m)
     Gaussian masks      delta = min over l of  T P(lambda_2 < l) + delta_epsilon(local sqrt(1/H + (1 - 1/H) / (1 + q l)))
 
 whether one graph serves all T rounds or each has its own: each of T sets of agents, which do not depend on its graph, may be a bad one. The
-first probability is `disconnection`, the largest over all H_t >= H; the second `random_graphs.connectivity_failure`, which at fixed l falls in
-H as soon as it is below 1 and H >= 4, as b does. If everybody publishes in a single round, degrees give more (`random_graphs`). Never worse
-than without masks: b <= 1.
+first probability is `disconnection.small_part`, the largest over all H_t >= H; the second `random_graphs.connectivity_failure`, which at fixed l
+falls in H where it is at most 1/10 and H >= 4, as b does. If everybody publishes in a single round, degrees give more (`random_graphs`). Never
+worse than without masks: b <= 1.
 
 A round that does not count because too few published is not repaired. What was published then is a part of what all honest agents who had
-agreed on masks would have published, and a part of a Gaussian vector tells less than the whole.
+agreed on masks, at least H again, would have published, and a part of a Gaussian vector tells less than the whole.
 """
 
 import math
@@ -29,7 +29,7 @@ from functools import lru_cache
 import numpy as np
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.gopa.disconnection import worst_disconnection
+from sottovoce.accounting.gopa.disconnection import worst_small_part
 from sottovoce.accounting.gopa.random_graphs import averaged_delta, certain_connectivity, degree_law
 
 _FAILURES = 10.0 ** -np.arange(1, 31)
@@ -70,11 +70,8 @@ class MaskedTradeoff:
 
     @property
     def graph_risk(self) -> float:
-        """How likely, at most, the honest agents of some round are not connected: a part of delta under uniform masks."""
-        if self.honest < 2:
-            return 1.0
-        once = worst_disconnection(self.num_agents, self.honest, self.num_agents - self.corrupted, self.partners)
-        return min(1.0, once * self.rounds)
+        """How likely, at most, the agent is connected to fewer than half of the honest agents in some round."""
+        return self._risk(-(-self.honest // 2)) if self.honest >= 2 else 1.0
 
     def scaled(self, factor: float) -> "MaskedTradeoff":
         """What holds when own noise and masks are multiplied by this factor."""
@@ -88,19 +85,33 @@ class MaskedTradeoff:
         if self.honest < 2:
             return alone
         if math.isinf(self.ratio):
-            hidden = gaussian.delta(self.local / math.sqrt(self.honest), epsilon)
-            return min(alone, self.graph_risk + hidden)
+            return min(
+                alone, *(self._risk(m) + gaussian.delta(self.local / math.sqrt(m), epsilon) for m in self._sizes)
+            )
         return min(alone, self._connected(epsilon))
 
     def epsilon(self, delta: float) -> float:
         """An epsilon that holds with this delta; infinite where none does."""
         if math.isinf(self.local):
             return math.inf
-        if self.honest >= 2 and math.isinf(self.ratio):
-            left = delta - self.graph_risk
-            together = gaussian.epsilon(self.local / math.sqrt(self.honest), left) if left > 0 else math.inf
-            return min(together, gaussian.epsilon(self.local, delta))
-        return _smallest_epsilon(self, delta)
+        if self.honest < 2 or math.isfinite(self.ratio):
+            return _smallest_epsilon(self, delta)
+        found = [gaussian.epsilon(self.local, delta)]
+        for m in self._sizes:
+            left = delta - self._risk(m)
+            if left > 0:
+                found.append(gaussian.epsilon(self.local / math.sqrt(m), left))
+        return min(found)
+
+    @property
+    def _sizes(self) -> list[int]:
+        """m: all honest agents, a few fewer, and half of them."""
+        H = self.honest
+        return sorted({H, *(H - gap for gap in (1, 2, 4, 8, 16) if 2 * gap <= H), -(-H // 2)}, reverse=True)
+
+    def _risk(self, size: int) -> float:
+        once = worst_small_part(self.num_agents, self.honest, self.num_agents - self.corrupted, self.partners, size)
+        return min(1.0, once * self.rounds)
 
     def _connected(self, epsilon: float) -> float:
         n, H, q = self.num_agents, self.honest, self.ratio**2

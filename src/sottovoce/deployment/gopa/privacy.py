@@ -40,6 +40,7 @@ ASSUMPTIONS = (
     "all other parties follow the protocol, with fresh keys and fresh noise in every round",
     "drop lists are final: the board showed everybody one log and withheld no publication of a party it called dropped",
     "who fell silent did not depend on what others had published",
+    "how many rounds there are, and their terms, were fixed beforehand and did not depend on earlier results",
     "key agreement and stream cipher are as good as random for the coalition",
 )
 
@@ -58,8 +59,8 @@ def guarantee(
     """What a coalition has learnt about an honest party's vector, once it may be replaced by any other.
 
     Args:
-        rounds: the transcript of a round, or those of all rounds with these parties, stuck ones included. Publication
-            must have ended.
+        rounds: the transcript of a round, or those of all rounds with these parties, stuck and
+            open ones included: what was published counts.
         coalition: numbers of the parties that share what they know with the server, the board and each other; may be
             empty. An honest but curious party belongs to the coalition when others ask what it learns.
         party: whose guarantee; None for one that holds for every honest party.
@@ -67,7 +68,7 @@ def guarantee(
     Raises:
         ConfigError: no round, one round twice, different rosters, members that are not in the roster, or a party that
             is in the coalition or has published nothing.
-        OutOfPhase: publication has not ended, so that who is in the sum is not known.
+        OutOfPhase: publication has not begun, so that there is nothing to account for.
         UnsupportedClaim: no honest party has published.
     """
     transcripts = (rounds,) if isinstance(rounds, Transcript) else tuple(rounds)
@@ -196,6 +197,10 @@ def _reason(transcripts: Sequence[Transcript], sizes: Sequence[int]) -> str:
         f"Masks and own noise of at least {min(sizes)} honest parties that published and that pairs connect hide the "
         f"vector in every round; masks shared with the coalition or with silent parties are not counted."
     )
+    still_open = [transcript for transcript in transcripts if transcript.phase is Phase.PUBLICATION]
+    if still_open:
+        numbers = ", ".join(str(transcript.terms.round_number) for transcript in still_open)
+        text += f" Round {numbers} is still open: it counts with what has been published so far."
     if stuck:
         numbers = ", ".join(str(transcript.terms.round_number) for transcript in stuck)
         text += f" Round {numbers} has no sum, because repairs are missing; this holds for it now and if they come."
@@ -206,10 +211,10 @@ def _check_rounds(transcripts: Sequence[Transcript]) -> None:
     if not transcripts:
         raise ConfigError("no round was given; a guarantee is about at least one. Give the transcript of a round.")
     for transcript in transcripts:
-        if transcript.phase < Phase.COSIGNING:
+        if transcript.phase < Phase.PUBLICATION:
             raise OutOfPhase(
-                f"Round {transcript.terms.round_number} is in {transcript.phase.name}; who is in the sum, and behind "
-                f"whom parties hide, is known once publication has ended."
+                f"Round {transcript.terms.round_number} is in {transcript.phase.name}; nothing has been published in it, "
+                f"so it gives nothing away. Leave it out until PUBLICATION."
             )
     if len({transcript.terms.roster for transcript in transcripts}) > 1:
         raise ConfigError(
