@@ -29,6 +29,8 @@ NAMES = [
     "muffliato2022-sgd",
     "rizk2023-classification",
     "rizk2023-regression",
+    "sabater2022-learning",
+    "sabater2022-variance",
     "showkatbakhsh-figures",
 ]
 BASE = {
@@ -435,7 +437,7 @@ def louder(reproduction):
                 table["values"] = {f"{place}": float(place) / 1.5 for place in table["values"]}
             if "local_epsilon" in table:
                 table["local_epsilon"] /= 1.5**2  # Renyi: goes with the square of the noise
-            if ("law" in table and "epsilon" in table) or table.get("kind") == "walk":
+            if ("law" in table and "epsilon" in table) or table.get("kind") in ("walk", "gopa_silent", "gopa_variance"):
                 table["epsilon"] /= 1.5
             elif "law" in table:
                 table["std"] *= 1.5
@@ -453,6 +455,7 @@ LOUDER_STUDY = {  # where one study is enough to notice, and all of them take mi
     "cyffers2022-walk": "epsilon-against-agents",
     "muffliato2022-distance": "six-rounds",
     "muffliato2022-sgd": "pairs",
+    "sabater2022-variance": "silent",
 }
 
 

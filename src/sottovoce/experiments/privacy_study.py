@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sottovoce.errors import ConfigError
+from sottovoce.experiments.gopa_study import SilentSection, VarianceSection, run_silent, run_variance
 from sottovoce.experiments.pairwise_study import (
     GossipDistanceSection,
     GossipRoundsSection,
@@ -27,6 +28,8 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
+    "gopa_silent": Kind(SilentSection, run_silent),
+    "gopa_variance": Kind(VarianceSection, run_variance),
     "gossip_distance": Kind(GossipDistanceSection, run_gossip_distance),
     "gossip_rounds": Kind(GossipRoundsSection, run_gossip_rounds),
     "learning_distance": Kind(LearningDistanceSection, run_learning_distance),

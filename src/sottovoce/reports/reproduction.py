@@ -11,6 +11,7 @@ from sottovoce.experiments.study import TEST_ERROR, Cell, StudyResult
 from sottovoce.reports.caption import describe
 from sottovoce.reports.curves import NAMES, curve_grid
 from sottovoce.reports.demo import with_test_error
+from sottovoce.reports.gopa import draw_silent, draw_variance
 from sottovoce.reports.pairwise import gossip_distance_figures, gossip_rounds_figures, learning_distance_figures
 from sottovoce.reports.save import save
 from sottovoce.reports.scaling import scaling
@@ -18,6 +19,8 @@ from sottovoce.reports.walk import draw_walk, draw_walk_learning
 
 Draw = Callable[[PrivacyStudyResult, str | Path, str], list[Path]]  # draw(result, folder, document) writes files
 DRAWN: dict[str, Draw] = {  # kind of a privacy study -> its pictures
+    "gopa_silent": draw_silent,
+    "gopa_variance": draw_variance,
     "gossip_distance": gossip_distance_figures,
     "gossip_rounds": gossip_rounds_figures,
     "learning_distance": learning_distance_figures,
