@@ -5,6 +5,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.linear import bound_rounds, network_round, noise_rows, observed_round
+from sottovoce.linear.network import distinct_rows, seen_rows, sources_known
 from sottovoce.observers import view
 
 LAW = sv.noise.Gaussian(std=1.0)
@@ -201,3 +202,49 @@ def test_noise_rows_are_the_map_as_matrices(scheme):
     on_links, on_own, _ = exchanged(np.zeros(5), links, noise_map, z)
     np.testing.assert_allclose(carried @ z, on_links, atol=1e-14)
     np.testing.assert_allclose(kept @ z, on_own, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "who", [sv.observers.eavesdropper(), sv.observers.curious_agent(2), sv.observers.links([(0, 1)])]
+)
+def test_every_read_link_has_a_row_in_the_order_of_the_links_used_or_not(who):
+    one, other = np.eye(4), np.eye(4)
+    one[:2, :2] = one[2:, 2:] = 0.5
+    other[1:3, 1:3] = 0.5
+    other[[0, 0, 3, 3], [0, 3, 0, 3]] = 0.5
+    graph = sv.topologies.from_matrix((one + other) / 2).with_schedule([one, other])
+    bound = bound_rounds(graph, ALGORITHMS["atc"], NOISE["clean"], 2)
+    seen = view(who, graph)
+    read = graph.links[seen.links[0]]
+    for t, weights in enumerate((one, other)):
+        network = network_round(bound.at(t))
+        rows = seen_rows(network, seen, last=False, centroid=bound.centroid.weights)
+        assert rows.messages[0].shape[0] == len(read)
+        np.testing.assert_array_equal(rows.active[0], weights[read[:, 0], read[:, 1]] > 0)
+        assert (rows.broadcast, rows.final_model.shape[0]) == ((), 0)
+        senders = rows.messages[0][:, :4].toarray().argmax(axis=1)  # the state that a message is made from
+        np.testing.assert_array_equal(senders, read[:, 0])
+
+
+def test_a_repeated_row_is_kept_where_it_stands_first():
+    rows = seen_rows(
+        network_round(bound_rounds(RING, ALGORITHMS["atc"], NOISE["self"], 1).distinct[0]), view(sv.observers.eavesdropper(), RING),
+        last=False, centroid=np.full(5, 0.2),
+    ).messages[0]  # fmt: skip
+    kept = distinct_rows(rows)
+    senders = list(RING.links[:, 0])
+    assert sorted(kept) == sorted(senders.index(k) for k in range(5))  # a broadcast is heard over two links
+
+
+def test_uplinks_are_read_before_the_relay_adds_its_noise_and_who_reads_them_knows_it():
+    hub, algorithm = sv.topologies.federation(3), sv.algorithms.fedavg(step_size=STEP)
+    network = network_round(bound_rounds(hub, algorithm, sv.noise.central(LAW), 1).distinct[0])
+    served, told = (view(who, hub) for who in (sv.observers.server(), sv.observers.curious_agent(0)))
+    rows = seen_rows(network, served, last=False, centroid=np.full(3, 1 / 3))
+    assert rows.messages[0].shape[0] == 3
+    assert not rows.messages[0][:, 6:].toarray().any()  # columns: three states, three gradients, the sources
+    assert sources_known(network, served).all()
+    heard = seen_rows(network, told, last=False, centroid=np.full(3, 1 / 3))
+    assert heard.messages[0].shape[0] == 0
+    assert heard.broadcast[0][:, 6:].toarray().any()
+    assert not sources_known(network, told).any()

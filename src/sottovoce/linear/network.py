@@ -32,6 +32,20 @@ class NetworkRound(NamedTuple):
     received: tuple[sparse.csr_array, ...]  # per exchange [K, .]: what every agent combines
     active: tuple[np.ndarray, ...]  # per exchange [E] bool
     owners: np.ndarray  # [q, 2]
+    sources: tuple[
+        int, ...
+    ]  # how many of the q belong to each exchange; noise in gradients comes last, as one more entry
+
+
+class SeenRows(NamedTuple):
+    """What an observer reads of a round, row by row as it is recorded: rows over the columns (x [b K], g [K], z [q])."""
+
+    messages: tuple[
+        sparse.csr_array, ...
+    ]  # per exchange [E_o, .]: the links it reads, used or not; a federation's uplinks [K, .]
+    active: tuple[np.ndarray, ...]  # per exchange [E_o] bool: the links that are used in this round
+    broadcast: tuple[sparse.csr_array, ...]  # per exchange [1, .]: what a relay sends out; () where it is not read
+    final_model: sparse.csr_array  # [1, .] in the last round of an observer who is given it, else [0, .]
 
 
 class SystemRound(NamedTuple):
@@ -88,6 +102,7 @@ def network_round(bound: BoundRound) -> NetworkRound:
         received=tuple(received),
         active=tuple(exchange.links.weights > 0 for exchange in bound.exchanges),
         owners=np.concatenate(owners),
+        sources=tuple(len(part) for part in owners),
     )
 
 
@@ -100,22 +115,42 @@ def noise_rows(exchange: BoundExchange) -> tuple[sparse.csr_array, sparse.csr_ar
     return carried, kept
 
 
+def seen_rows(network: NetworkRound, view: View, *, last: bool, centroid: np.ndarray) -> SeenRows:
+    """Every row an observer reads in a round, repeated ones too; `last` adds the final model where it sees that."""
+    final = network.model[:0]
+    if last and view.final_model:
+        final = _sum_of(sparse.csr_array(centroid[None, :]), network.model)
+    if not view.broadcast:
+        read = tuple(rows[seen] for rows, seen in zip(network.links, view.links, strict=True))
+        used = tuple(active[seen] for active, seen in zip(network.active, view.links, strict=True))
+        return SeenRows(read, used, (), final)
+    if (
+        view.every_message
+    ):  # the uplinks: in a federation an own copy is the very message, but for what the relay adds later
+        sent = sparse.diags_array(
+            np.append(np.ones(network.own[0].shape[1] - len(network.owners)), network.owners[:, 0] != RELAY)
+        )
+        uplinks = tuple(sparse.csr_array(rows @ sent) for rows in network.own)
+        return SeenRows(uplinks, tuple(np.ones(rows.shape[0], dtype=bool) for rows in uplinks), (), final)
+    nothing = tuple(rows[:0] for rows in network.own)
+    idle = tuple(np.zeros(0, dtype=bool) for _ in network.own)
+    return SeenRows(nothing, idle, tuple(rows[:1] for rows in network.received), final)
+
+
+def sources_known(network: NetworkRound, view: View) -> np.ndarray:
+    """[q] bool: the sources that are no noise to the observer."""
+    # A relay knows its own noise, and who reads what is sent to it reads that without.
+    of_relay = (network.owners[:, 0] == RELAY) & view.every_message
+    return np.asarray(known_sources(network.owners, view.members) | of_relay)
+
+
 def observed_round(network: NetworkRound, view: View, *, last: bool, centroid: np.ndarray) -> SystemRound:
     """The system of a round for an observer; `last` adds the final model where it sees that."""
-    rows = []
-    for j in range(len(network.links)):
-        if not view.broadcast:
-            rows.append(network.links[j][view.links[j] & network.active[j]])
-        elif view.every_message:
-            rows.append(network.own[j])  # the uplinks: in a federation an own copy is the very message
-        else:
-            rows.append(network.received[j][:1])
-    if last and view.final_model:
-        rows.append(_sum_of(sparse.csr_array(centroid[None, :]), network.model))
-    seen = _distinct(sparse.vstack(rows).tocsr())
-    # A relay knows its own noise, and who reads what is sent to it reads that without.
-    known = known_sources(network.owners, view.members) | ((network.owners[:, 0] == RELAY) & view.every_message)
-    hidden = np.flatnonzero(~known) + network.num_states + network.num_agents
+    rows = seen_rows(network, view, last=last, centroid=centroid)
+    used = [part[active] for part, active in zip(rows.messages, rows.active, strict=True)]
+    stacked = sparse.vstack([*used, *rows.broadcast, rows.final_model]).tocsr()
+    seen = stacked[distinct_rows(stacked)]
+    hidden = np.flatnonzero(~sources_known(network, view)) + network.num_states + network.num_agents
     columns = (slice(0, network.num_states), slice(network.num_states, network.num_states + network.num_agents), hidden)
     F, G, N = (network.state[:, part].tocsr() for part in columns)
     H, D, M = (seen[:, part].tocsr() for part in columns)
@@ -148,12 +183,12 @@ def _sum_of(factors: sparse.csr_array, rows: sparse.csr_array) -> sparse.csr_arr
     return total
 
 
-def _distinct(rows: sparse.csr_array) -> sparse.csr_array:
-    """Leave out repeated rows: a broadcast heard over several links is heard once."""
+def distinct_rows(rows: sparse.csr_array) -> np.ndarray:
+    """Where each row stands first: a broadcast heard over several links is heard once."""
     rows.sum_duplicates()
     rows.eliminate_zeros()
     seen: dict[tuple[bytes, bytes], int] = {}
     for index in range(rows.shape[0]):
         part = slice(rows.indptr[index], rows.indptr[index + 1])
         seen.setdefault((rows.indices[part].tobytes(), rows.data[part].tobytes()), index)
-    return rows[list(seen.values())]
+    return np.array(list(seen.values()), dtype=int)

@@ -25,7 +25,7 @@ from sottovoce.simulation.draws import Share, draw, law_scale, same_draw, share
 from sottovoce.simulation.links import Hop, LinkPlan, combine, hop_of_round, link_arrays, plan_links, weights_of_round
 from sottovoce.simulation.materialise import materialise
 from sottovoce.simulation.metrics import measure
-from sottovoce.simulation.own import Own, draw_gradient_noise, draw_records, side_by_side
+from sottovoce.simulation.own import GradientNoise, Own, draw_gradient_noise, draw_records, side_by_side
 from sottovoce.simulation.participants import draw_participants
 from sottovoce.simulation.perturbation import Perturbation, plan_noise
 from sottovoce.topologies import Topology, visits_before, walk_paths
@@ -57,6 +57,15 @@ class Plan(NamedTuple):
     def gradients(self) -> int:
         """The most gradients that an agent takes in a round."""
         return max(algorithm.gradients_per_round for algorithm in self.algorithms)
+
+
+class Drawn(NamedTuple):
+    """What a round draws beside the noise of its messages."""
+
+    hop: Hop | None  # where a token walks
+    weights: list[Any]  # per links of the plan: None when fixed, else Weights or the hop
+    records: tuple[Any, ...]  # per gradient of the round; empty: all records
+    in_gradients: GradientNoise
 
 
 class _Uses:
@@ -127,9 +136,7 @@ def plan_comparison(
         dtype=dtype,
     )
     arrays: dict[str, Any] = {
-        "seed": random.seed_words(seed),
-        "data": dict(problem.arrays),
-        "sizes": np.asarray(problem.sizes, np.int32),
+        **run_arrays(problem, topology, plan.algorithms, rounds=rounds, repeats=repeats, seed=seed),
         "links": [link_arrays(link_plan) for link_plan in plan.links],
         "noise": uses.noise_arrays,
         "factors": [
@@ -137,13 +144,25 @@ def plan_comparison(
         ],  # per algorithm [S, rounds]
         "perron": [weighting.weights for weighting in centroids],
     }
-    if any(algorithm.walks for algorithm in plan.algorithms):
-        arrays["walk"] = _walk_arrays(topology, plan.algorithms, rounds=rounds, repeats=repeats, seed=seed)
     if "msd_centroid" in metrics or "msd_average" in metrics:
         arrays["optimum"] = problem.optimum
     if test is not None:
         arrays["test_features"], arrays["test_labels"] = test
-    return plan, jax.tree.map(lambda value: _cast(value, dtype), arrays)
+    return plan, cast(arrays, dtype)
+
+
+def run_arrays(
+    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], *, rounds: int, repeats: int, seed: int
+) -> dict[str, Any]:
+    """What a run reads of its seed and its data; all else in a program's arrays is the same for any seed and any records."""
+    arrays = {
+        "seed": random.seed_words(seed),
+        "data": dict(problem.arrays),
+        "sizes": np.asarray(problem.sizes, np.int32),
+    }
+    if any(algorithm.walks for algorithm in algorithms):
+        arrays["walk"] = _walk_arrays(topology, algorithms, rounds=rounds, repeats=repeats, seed=seed)
+    return arrays
 
 
 def _walk_arrays(
@@ -161,11 +180,16 @@ def _scales(noise: Noise, algorithm: Algorithm, rounds: int) -> Array:
     return scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
 
 
-def _cast(value: Any, dtype: Any) -> Array:
-    value = np.asarray(value)
-    if value.dtype.kind == "f":
-        return value.astype(dtype)
-    return value.astype(np.int32) if value.dtype.kind == "i" else value
+def cast(arrays: Any, dtype: Any) -> Any:
+    """The arrays as a program takes them: real numbers of its type, whole numbers of 32 bits."""
+
+    def one(value: Any) -> Array:
+        value = np.asarray(value)
+        if value.dtype.kind == "f":
+            return value.astype(dtype)
+        return value.astype(np.int32) if value.dtype.kind == "i" else value
+
+    return jax.tree.map(one, arrays)
 
 
 def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:
@@ -194,17 +218,14 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
     """
 
     def advance(arrays: Any, repeats: Array, states: Any, done: Array, count: Array, really: Array) -> Any:
-        streams = {
-            name: random.repeat_keys(arrays["seed"], repeats, name)
-            for name in (random.NOISE, random.BATCH, random.LINKS, random.GRADIENTS, random.AGENTS)
-        }
+        streams = streams_of(arrays["seed"], repeats)
         lanes = (len(plan.noises), repeats.shape[0])
         buffers = tuple(jnp.zeros((len(plan.metrics), capacity, *lanes), plan.dtype) for _ in plan.algorithms)
 
         def body(i: Array, carry: Any) -> Any:
             states, buffers = carry
-            hop = hop_of_round(arrays["walk"]["path"], done + i + 1, repeats) if "walk" in arrays else None
-            states = _round(plan, arrays, states, done + i + 1, streams, really, hop, repeats)
+            drawn = draw_round(plan, arrays, done + i + 1, streams, really, repeats)
+            states, hop = _round(plan, arrays, states, done + i + 1, streams, really, drawn, repeats), drawn.hop
             if plan.metrics:
                 buffers = tuple(
                     buffer.at[:, i].set(
@@ -220,6 +241,12 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
     return jax.jit(advance)
 
 
+def streams_of(seed: Array, repeats: Array) -> dict[int, Any]:
+    """The keys of every stream, for these repeats."""
+    names = (random.NOISE, random.BATCH, random.LINKS, random.GRADIENTS, random.AGENTS)
+    return {name: random.repeat_keys(seed, repeats, name) for name in names}
+
+
 def _token(models: Array, hop: Hop | None) -> Array | None:
     """What the receiver of a hop now holds, [d, S, R]; None where nothing walks."""
     if hop is None:
@@ -227,45 +254,46 @@ def _token(models: Array, hop: Hop | None) -> Array | None:
     return jnp.moveaxis(models[hop.receiver, ..., jnp.arange(models.shape[-1])], 0, -1)
 
 
-def _round(
-    plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array, hop: Hop | None, repeats: Array
-) -> Any:
+def draw_round(plan: Plan, arrays: Any, t: Array, streams: Any, really: Array, repeats: Array) -> Drawn:
+    """Who is linked, which records are used and the noise in gradients, shared by all algorithms and schemes."""
+    hop = hop_of_round(arrays["walk"]["path"], t, repeats) if "walk" in arrays else None
     weights: list[Any] = [
         None if link_plan.fixed else hop or weights_of_round(link_plan, held, t, streams[random.LINKS])
         for link_plan, held in zip(plan.links, arrays["links"], strict=True)
     ]
     records: tuple[Any, ...] = ()
     if plan.batch_size is not None:
-        records = draw_records(
-            plan.problem,
-            arrays,
-            streams[random.BATCH],
-            t,
-            batch_size=plan.batch_size,
-            steps=plan.gradients,
-            really=really,
-        )
+        keys, size = streams[random.BATCH], plan.batch_size
+        records = draw_records(plan.problem, arrays, keys, t, batch_size=size, steps=plan.gradients, really=really)
+    keys, steps = streams[random.GRADIENTS], plan.gradients
     in_gradients = draw_gradient_noise(
-        plan.noises,
-        streams[random.GRADIENTS],
-        t,
-        steps=plan.gradients,
-        shape=plan.shape,
-        dtype=plan.dtype,
-        really=really,
+        plan.noises, keys, t, steps=steps, shape=plan.shape, dtype=plan.dtype, really=really
     )
+    return Drawn(hop, weights, records, in_gradients)
+
+
+def own_in_round(plan: Plan, arrays: Any, index: int, drawn: Drawn, t: Array, repeats: Array) -> tuple[Own, Array]:
+    """What the agents of one algorithm have to themselves in a round, and the scale [S] of every scheme's noise in it."""
+    factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
+    own = Own(plan.problem, arrays["data"], drawn.records, side_by_side(drawn.in_gradients, factor), t)
+    if plan.algorithms[index].walks:
+        adds = arrays["walk"]["adds"][index][repeats.astype(jnp.int32), t - 1]
+        own = own._replace(share=(jnp.broadcast_to(adds, (plan.shape[0], *adds.shape)).astype(plan.dtype),))
+    return own, factor
+
+
+def _round(
+    plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array, drawn: Drawn, repeats: Array
+) -> Any:
+    weights = drawn.weights
     noise = _draw_noise(plan, arrays, weights, t, streams[random.NOISE], really)
 
     new_states = []
     for index, (algorithm, state) in enumerate(zip(plan.algorithms, states, strict=True)):
-        factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
-        own = Own(plan.problem, arrays["data"], records, side_by_side(in_gradients, factor), t)
-        if algorithm.walks:
-            adds = arrays["walk"]["adds"][index][repeats.astype(jnp.int32), t - 1]
-            own = own._replace(share=(jnp.broadcast_to(adds, (plan.shape[0], *adds.shape)).astype(plan.dtype),))
+        own, factor = own_in_round(plan, arrays, index, drawn, t, repeats)
         if algorithm.begin is not None:
             state = materialise(really, partial(own.apply, algorithm.begin, state))
-        counts = _draw_counts(plan, algorithm, t, streams[random.AGENTS], really, hop)
+        counts = draw_counts(plan, algorithm, t, streams[random.AGENTS], really, drawn.hop)
         for e, exchange in enumerate(algorithm.exchanges):
             use, links = plan.exchange_noise[index][e], plan.exchange_links[index][e]
             shares = noise[use]
@@ -275,7 +303,7 @@ def _round(
                 own: Own = own, counts: Array | None = counts,
             ) -> Array:  # fmt: skip
                 sent = _add_before(own.apply(exchange.message, state), shares, factor)
-                return sent if counts is None else _heard(own, exchange, state, sent, counts)
+                return sent if counts is None else heard(own, exchange, state, sent, counts)
 
             received = combine(plan.links[links], arrays["links"][links], weights[links], materialise(really, send))
             received = _add_after(received, shares, factor)
@@ -350,7 +378,7 @@ def _add(values: Array, terms: list[tuple[Array, Array] | None], factor: Array) 
     return values
 
 
-def _heard(own: Own, exchange: Exchange, state: Any, sent: Array, counts: Array) -> Array:
+def heard(own: Own, exchange: Exchange, state: Any, sent: Array, counts: Array) -> Array:
     """What the relay takes of every agent: c times what it sent beyond what the relay has anyway."""
     silent = exchange.silent
     assert silent is not None  # an algorithm that draws agents says what it takes of the others
@@ -358,7 +386,7 @@ def _heard(own: Own, exchange: Exchange, state: Any, sent: Array, counts: Array)
     return known + counts[:, None, None, :] * (sent - known)
 
 
-def _draw_counts(plan: Plan, algorithm: Algorithm, t: Array, keys: Any, really: Array, hop: Hop | None) -> Array | None:
+def draw_counts(plan: Plan, algorithm: Algorithm, t: Array, keys: Any, really: Array, hop: Hop | None) -> Array | None:
     """[K, R] how much each agent counts; None when all take part."""
     if hop is not None:  # the holder alone
         return (jnp.arange(plan.shape[0])[:, None] == hop.sender[None, :]).astype(plan.dtype)
