@@ -13,7 +13,7 @@ from scipy.stats import chi2
 import sottovoce as sv
 from sottovoce.deployment.gopa import Sources, play_round
 from sottovoce.noise import RELAY
-from sottovoce.simulation import masked_views, random
+from sottovoce.simulation import random
 from sottovoce.simulation.engine import precision
 from sottovoce.simulation.masked_views import Graph, MaskPlan, connected, draw_graph, plan_masks, reveal
 from sottovoce.simulation.views import Statistic, layout, measure, observe
@@ -21,7 +21,7 @@ from sottovoce.simulation.views import Statistic, layout, measure, observe
 K, ROUNDS, REPEATS, SEED = 6, 5, 7, 3
 HUB = sv.topologies.federation(K)
 NOISE = sv.noise.independent(sv.noise.Gaussian(std=0.3))
-KEYS = random.round_keys(random.repeat_keys(random.seed_words(5), np.arange(1), masked_views.MASKS), 1, 0)
+KEYS = random.round_keys(random.repeat_keys(random.seed_words(5), np.arange(1), random.MASKS), 1, 0)
 SILENT = sv.algorithms.SilentAgents(0.4, 5)
 
 
@@ -157,7 +157,7 @@ def test_gaussian_rows_have_the_covariance_of_the_masks_that_stay(counts):
     many = Graph(*(jnp.broadcast_to(part, (*part.shape[:-1], runs)) for part in one))
     published = np.arange(n) != 4
     presence = jnp.broadcast_to(jnp.asarray(published)[:, None], (n, runs)), jnp.full(runs, counts)
-    keys = random.round_keys(random.repeat_keys(random.seed_words(1), np.arange(runs), masked_views.MASKS), 1, 0)
+    keys = random.round_keys(random.repeat_keys(random.seed_words(1), np.arange(runs), random.MASKS), 1, 0)
     rows, board = revealed(chosen, many, jnp.zeros((n, 1, runs)), presence, keys, jnp.asarray(std))
     inside = published & ~chosen.members
     expected = np.zeros((n, n))

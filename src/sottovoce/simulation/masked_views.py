@@ -26,9 +26,9 @@ from sottovoce.algorithms import Algorithm, SilentAgents
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.observers import Observer
 from sottovoce.simulation import random
+from sottovoce.simulation.participants import draw_published
 
 Array = Any
-GRAPH, MASKS = 7, 8  # streams beside those of random.py and view_program.py
 MOST_RATIO = 1e5
 HIDDEN = -1
 
@@ -110,7 +110,7 @@ def _check_members(
 
 def draw_graph(plan: MaskPlan, seed: Array, repeats: Array) -> Graph:
     """The members without names and the picks of these runs."""
-    keys, K = random.repeat_keys(seed, repeats, GRAPH), plan.num_agents
+    keys, K = random.repeat_keys(seed, repeats, random.GRAPH), plan.num_agents
     others = jnp.arange(K - 1, dtype=jnp.uint32)[:, None]
 
     def pick(owner: Array) -> Array:
@@ -176,12 +176,10 @@ def connected(picks: Array, inside: Array) -> Array:
 
 def published_in(plan: MaskPlan, keys: tuple[Array, Array], dtype: Any) -> tuple[Array, Array]:
     """Who publishes, [K, R], and whether the round counts, [R]; the coins are those of `participants.draw_participants`."""
-    ids = jnp.arange(plan.num_agents, dtype=jnp.uint32)[:, None]
     if plan.sampling is None:
         shape = (plan.num_agents, keys[0].shape[-1])
         return jnp.ones(shape, bool), jnp.ones(shape[1:], bool)
-    published = random.uniform(random.threefry(keys, (ids, jnp.uint32(0))), dtype) >= plan.sampling.silence
-    return published, published.sum(axis=0) >= plan.sampling.minimum
+    return draw_published(plan.sampling, keys, plan.num_agents, dtype)
 
 
 def reveal(

@@ -16,6 +16,7 @@ Array = Any
 
 # Streams: what a draw is used for. A new use gets a new number; changing one changes every stored result.
 NOISE, BATCH, LINKS, GRADIENTS, AGENTS = 1, 2, 3, 4, 5
+WORLDS, GRAPH, MASKS = 6, 7, 8  # of recorded runs: seeds of further worlds, and what masks are made of
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

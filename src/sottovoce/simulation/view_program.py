@@ -22,7 +22,7 @@ from sottovoce.simulation import random
 from sottovoce.simulation.cache import enable_compilation_cache
 from sottovoce.simulation.draws import draw_unit
 from sottovoce.simulation.links import Hop, LinkPlan, Weights, combine, expand_present
-from sottovoce.simulation.masked_views import MASKS, Board, draw_graph, published_in, reveal
+from sottovoce.simulation.masked_views import Board, draw_graph, published_in, reveal
 from sottovoce.simulation.materialise import materialise
 from sottovoce.simulation.neighbours import Group, expand, weighted_sum
 from sottovoce.simulation.own import Own
@@ -30,7 +30,6 @@ from sottovoce.simulation.program import Plan, draw_counts, draw_round, heard, m
 from sottovoce.simulation.view_plan import Channel, ViewPlan
 
 Array = Any
-WORLDS = 6  # a stream beside those of random.py: the seeds of the worlds after the first
 
 
 class Seen(NamedTuple):
@@ -39,9 +38,8 @@ class Seen(NamedTuple):
     messages: tuple[Array, ...]  # per exchange [E_o, d]: what each observed link carries; zero where it is not used
     active: tuple[Array, ...]  # per exchange [E_o] bool: whether the link was used in this round
     broadcast: tuple[Array, ...]  # per exchange [d]: what a relay sent out; () unless the view has it
-    sources: tuple[
-        Array, ...
-    ]  # per exchange [S_o, d]: the sources it knows, as they were added; then noise in gradients
+    # Per exchange [S_o, d]: the sources it knows, as they were added; then noise in gradients.
+    sources: tuple[Array, ...]
     board: Board | None = None  # what is public of masks; None: there are none
 
 
@@ -81,7 +79,7 @@ def world_seed(seed: int, world: int) -> int:
     if world == 0:
         return seed
     words = random.seed_words(seed)
-    low, high = random.threefry((words[0], words[1]), (jnp.uint32(world), jnp.uint32(WORLDS)))
+    low, high = random.threefry((words[0], words[1]), (jnp.uint32(world), jnp.uint32(random.WORLDS)))
     return int(low) | (int(high) & 0x7FFFFFFF) << 32  # 63 bits: a whole number of any kind holds it
 
 
@@ -97,7 +95,7 @@ def compile_record(plan: Plan, view_plan: ViewPlan, statistic: Statistic) -> Cal
         streams = streams_of(arrays["seed"], ids)
         if view_plan.masks is not None:
             arrays["graph"] = draw_graph(view_plan.masks, arrays["seed"], ids)
-            streams[MASKS] = random.repeat_keys(arrays["seed"], ids, MASKS)
+            streams[random.MASKS] = random.repeat_keys(arrays["seed"], ids, random.MASKS)
         started = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(ids), *jnp.shape(x))), statistic.init())
 
         def body(i: Array, held: Any) -> Any:
@@ -223,7 +221,7 @@ def _masked(
     masks = view_plan.masks
     assert masks is not None
     presence = published_in(masks, random.round_keys(streams[random.AGENTS], t, 0), plan.dtype)
-    keys = random.round_keys(streams[MASKS], t, 0)
+    keys = random.round_keys(streams[random.MASKS], t, 0)
     rows, board = reveal(masks, arrays["graph"], sent.messages, presence, keys, std)
     own = jnp.arange(len(rows))[:, None]
     return sent._replace(messages=rows, active=board.parts == own), board
