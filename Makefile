@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Many small matrices on a few shared cores: BLAS threads fight each other, so tests and benchmarks use one.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: setup demo test test-slow lint check bench bench-federated clean
+.PHONY: setup demo test test-slow test-exhaustive lint check bench bench-federated clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -21,10 +21,14 @@ demo: setup
 	$(BIN)/sottovoce demo
 
 test: setup
-	$(one_thread) $(BIN)/python -m pytest -n 2 -m "not slow"
+	$(one_thread) $(BIN)/python -m pytest -n 2 -m "not slow and not exhaustive"
 
 test-slow: setup
 	$(one_thread) $(BIN)/python -m pytest -n 2 -m slow
+
+# Audits of every combination of algorithm, noise, law and observer that has a guarantee: about an hour.
+test-exhaustive: setup
+	$(one_thread) $(BIN)/python -m pytest -n 2 -m exhaustive
 
 lint: setup
 	$(BIN)/ruff check .
@@ -38,6 +42,8 @@ bench: setup
 	$(one_thread) $(BIN)/python benchmarks/engine.py
 	$(one_thread) $(BIN)/python benchmarks/accounting.py
 	$(one_thread) $(BIN)/python benchmarks/gossip.py
+	$(one_thread) $(BIN)/python benchmarks/gopa.py variance
+	$(one_thread) $(BIN)/python benchmarks/gopa.py million
 
 # Installs Flower and pfl into environments of their own; some ten minutes.
 bench-federated: setup
