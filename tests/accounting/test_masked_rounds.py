@@ -152,9 +152,8 @@ def test_silent_agents_are_not_counted_on():
     quiet = account(sv.observers.server(), partners=40, silence=0.1, minimum_agents=150)
     assert quiet.tradeoff.honest == 150
     assert quiet.epsilon(DELTA) > everybody.epsilon(DELTA)
-    assert quiet.epsilon(DELTA) == pytest.approx(
-        gaussian.epsilon(math.sqrt(5) / math.sqrt(150), DELTA), rel=1e-6
-    )  # the risk of a bad graph is negligible here
+    # The risk of a bad graph is negligible here.
+    assert quiet.epsilon(DELTA) == pytest.approx(gaussian.epsilon(math.sqrt(5) / math.sqrt(150), DELTA), rel=1e-6)
     released = account(sv.observers.final_model(), partners=40, silence=0.1, minimum_agents=150)
     assert released.epsilon(DELTA) == quiet.epsilon(DELTA)
 

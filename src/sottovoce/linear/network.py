@@ -32,17 +32,15 @@ class NetworkRound(NamedTuple):
     received: tuple[sparse.csr_array, ...]  # per exchange [K, .]: what every agent combines
     active: tuple[np.ndarray, ...]  # per exchange [E] bool
     owners: np.ndarray  # [q, 2]
-    sources: tuple[
-        int, ...
-    ]  # how many of the q belong to each exchange; noise in gradients comes last, as one more entry
+    # How many of the q belong to each exchange; noise in gradients comes last, as one more entry.
+    sources: tuple[int, ...]
 
 
 class SeenRows(NamedTuple):
     """What an observer reads of a round, row by row as it is recorded: rows over the columns (x [b K], g [K], z [q])."""
 
-    messages: tuple[
-        sparse.csr_array, ...
-    ]  # per exchange [E_o, .]: the links it reads, used or not; a federation's uplinks [K, .]
+    # Per exchange [E_o, .]: the links it reads, used or not; a federation's uplinks [K, .].
+    messages: tuple[sparse.csr_array, ...]
     active: tuple[np.ndarray, ...]  # per exchange [E_o] bool: the links that are used in this round
     broadcast: tuple[sparse.csr_array, ...]  # per exchange [1, .]: what a relay sends out; () where it is not read
     final_model: sparse.csr_array  # [1, .] in the last round of an observer who is given it, else [0, .]
@@ -124,9 +122,8 @@ def seen_rows(network: NetworkRound, view: View, *, last: bool, centroid: np.nda
         read = tuple(rows[seen] for rows, seen in zip(network.links, view.links, strict=True))
         used = tuple(active[seen] for active, seen in zip(network.active, view.links, strict=True))
         return SeenRows(read, used, (), final)
-    if (
-        view.every_message
-    ):  # the uplinks: in a federation an own copy is the very message, but for what the relay adds later
+    # The uplinks: in a federation an own copy is the very message, but for what the relay adds later.
+    if view.every_message:
         sent = sparse.diags_array(
             np.append(np.ones(network.own[0].shape[1] - len(network.owners)), network.owners[:, 0] != RELAY)
         )
