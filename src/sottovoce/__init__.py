@@ -26,14 +26,19 @@ from sottovoce.errors import (
 from sottovoce.theory import expected_msd
 
 if TYPE_CHECKING:
-    from sottovoce import reports
+    from sottovoce import attacks, deployment, reports
+    from sottovoce.attacks.audit import audit
     from sottovoce.experiments import load, save, simulate
     from sottovoce.experiments.compare import compare
     from sottovoce.simulation.run import Run
+    from sottovoce.simulation.views import observe
 
 __version__ = "0.1.0"
 
+_MODULES = ("attacks", "deployment", "reports")
 _LATER = {
+    "audit": "sottovoce.attacks.audit",
+    "observe": "sottovoce.simulation.views",
     "simulate": "sottovoce.experiments",
     "compare": "sottovoce.experiments.compare",
     "load": "sottovoce.experiments",
@@ -54,12 +59,16 @@ __all__ = [
     "account",
     "accounting",
     "algorithms",
+    "attacks",
+    "audit",
     "calibrate",
     "clipping",
     "compare",
+    "deployment",
     "expected_msd",
     "load",
     "noise",
+    "observe",
     "observers",
     "problems",
     "reports",
@@ -71,8 +80,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "reports":
-        return import_module("sottovoce.reports")
+    if name in _MODULES:
+        return import_module(f"sottovoce.{name}")
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
