@@ -9,6 +9,7 @@ import pytest
 
 from sottovoce import errors
 from sottovoce.algorithms import ALGORITHMS
+from sottovoce.attacks import ATTACKS
 from sottovoce.experiments import load, read
 from sottovoce.noise import LAWS, SCHEMES
 from sottovoce.observers import OBSERVERS
@@ -57,7 +58,7 @@ def test_new_in_a_missing_folder_is_refused(sottovoce):
 
 def test_list_names_and_describes_everything_registered(sottovoce):
     choices = json.loads(sottovoce("list", "--json").stdout)
-    registries = (TOPOLOGIES, PROBLEMS, ALGORITHMS, SCHEMES, LAWS, OBSERVERS)
+    registries = (TOPOLOGIES, PROBLEMS, ALGORITHMS, SCHEMES, LAWS, OBSERVERS, ATTACKS)
     assert [set(things) for things in choices.values()] == [set(registry) for registry in registries]
     assert all(line for things in choices.values() for line in things.values())
     text = sottovoce("list").stdout

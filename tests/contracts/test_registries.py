@@ -115,6 +115,7 @@ def test_every_scheme_of_message_noise_puts_noise_on_every_link(name):
         sv.topologies.TOPOLOGIES,
         sv.problems.PROBLEMS,
         sv.observers.OBSERVERS,
+        sv.attacks.ATTACKS,
     ],
 )
 def test_every_registered_thing_has_a_docstring_and_a_place_in_the_documentation(registry):

@@ -68,4 +68,14 @@ def test_the_readme_code_prints_what_its_comments_say(capsys):
     exec(compile(code, "README.md", "exec"), {})
     said = [line.partition("  # ")[2] for line in code.splitlines() if line.startswith("print(")]
     assert capsys.readouterr().out.splitlines() == said
-    assert len(said) == 3
+    assert len(said) == 4
+
+
+def test_the_page_on_attacks_shows_an_audit_that_passes_and_one_that_fails():
+    text = (ROOT / "docs" / "attacks.md").read_text()
+    names: dict[str, object] = {}
+    exec(compile("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), "attacks.md", "exec"), names)
+    assert names["result"].passed
+    assert names["result"].lower.epsilon > 1.0
+    assert not names["broken"].passed
+    assert names["seen"].messages[0].shape == (1, 5, 12, 3)

@@ -23,6 +23,7 @@ from sottovoce.reports.reproduction import cell_tables, markdown
 
 NAMES = [
     "appfl-output-perturbation",
+    "audit-sandwich",
     "bellet2022-central-vs-local",
     "cyffers2022-walk",
     "muffliato2022-distance",
@@ -32,6 +33,7 @@ NAMES = [
     "sabater2022-learning",
     "sabater2022-variance",
     "showkatbakhsh-figures",
+    "vlaski-leakage",
 ]
 BASE = {
     "experiment": {"name": "small", "rounds": 6, "repeats": 3},
@@ -451,11 +453,13 @@ def louder(reproduction):
 
 LOUDER_STUDY = {  # where one study is enough to notice, and all of them take minutes
     "appfl-output-perturbation": "gaussian",
+    "audit-sandwich": "federation",
     "bellet2022-central-vs-local": "averaging",
     "cyffers2022-walk": "epsilon-against-agents",
     "muffliato2022-distance": "six-rounds",
     "muffliato2022-sgd": "pairs",
     "sabater2022-variance": "silent",
+    "vlaski-leakage": "exact",
 }
 
 

@@ -24,6 +24,7 @@ CASES = {
     "different sources in a list": (LISTED, ATC, sv.noise.local_graph_homomorphic(GAUSSIAN), EAVESDROPPER + sv.observers.curious_agent(3) + MODEL),
     "a relay's noise": (FEDERATION, sv.algorithms.fedavg(step_size=0.5), sv.noise.central(GAUSSIAN), sv.observers.server() + MODEL),
     "a broadcast": (FEDERATION, sv.algorithms.fedavg(step_size=0.5), sv.noise.independent(GAUSSIAN), sv.observers.curious_agent(1) + MODEL),
+    "several exchanges": (RING, sv.algorithms.muffliato(step_size=0.5, gossip_steps=2), sv.noise.independent(GAUSSIAN), EAVESDROPPER),
     "in gradients": (RING, sv.algorithms.muffliato(step_size=0.5, gossip_steps=2), sv.noise.gradient(GAUSSIAN), sv.observers.coalition([0, 1])),
 }  # fmt: skip
 SLOW_CASES = {

@@ -84,9 +84,8 @@ class Prepared(NamedTuple):
         sent = averages or sent_values(
             rounds, case.view, placed, agents, pure=case.pure, promise=case.promise, same_model=case.same_model
         )
-        if (
-            case.sampling is not None or case.masked
-        ):  # the observer is given the draw, and others' noise is not always there
+        # The observer is given the draw, and others' noise is not always there.
+        if case.sampling is not None or case.masked:
             nobody = np.zeros(len(case.sensitivity), dtype=bool)
             sent = sent._replace(exact=nobody, is_linear_view=nobody, one_source_each=False)
             return Prepared(case, agents, rounds, sent, None, None, averages is not None)

@@ -153,7 +153,6 @@ class WorstTradeoff:
 
 
 SampledTradeoff = SubsampledTradeoff | FixedSizeTradeoff
-SearchedTradeoff = (
-    SampledTradeoff | WalkTradeoff | WorstTradeoff | MaskedTradeoff | ChargedTradeoff
-)  # no closed form in the noise
+# No closed form in the noise.
+SearchedTradeoff = SampledTradeoff | WalkTradeoff | WorstTradeoff | MaskedTradeoff | ChargedTradeoff
 Tradeoff = GaussianTradeoff | PureTradeoff | SearchedTradeoff

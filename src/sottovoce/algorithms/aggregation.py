@@ -5,7 +5,7 @@ each linked pair agrees on a fresh mask, which one adds and the other subtracts,
 
     masked_l = psi_l + own noise_l + sum over partners (+-) mask        on a board that everybody reads.
 
-Masks cancel in the sum, so the average is that of the open exchange, and the simulation draws none. The own noise is the noise scheme of the
+Masks cancel in the sum, so the average is that of the open exchange, and an ordinary run draws none. The own noise is the noise scheme of the
 run, one source per agent. An agent that stays silent is left out: its partners reveal the masks they shared with it, and the sum is that of the
 agents that published, divided by their number. A round in which fewer than `minimum_agents` publish is not repaired and changes nothing.
 

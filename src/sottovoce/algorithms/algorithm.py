@@ -8,8 +8,9 @@
     model(state)                                            the agent's model
 
 `gradient(w)` is the agent's own gradient at w: of all its records, or of the round's batch. An algorithm that takes several gradients in
-a round numbers them, `gradient(w, step)` with step = 0, 1, ..., and each has a batch and noise of its own. The functions are pure and use only operators and the array namespace of what they are given, so the simulator maps them
-over all agents and a single party runs them on NumPy. Rounds are numbered from 1.
+a round numbers them, `gradient(w, step)` with step = 0, 1, ..., and each has a batch and noise of its own. The functions are pure and use only
+operators and the array namespace of what they are given, so the simulator maps them over all agents and a single party runs them on NumPy.
+Rounds are numbered from 1.
 """
 
 from collections.abc import Callable, Mapping

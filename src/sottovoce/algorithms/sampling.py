@@ -4,9 +4,9 @@
     fixed size    m of the K agents, every set of m alike
     silent        every agent by its own coin, and everybody sees who came (pairwise masks, `aggregation`)
 
-In the first two the relay divides by what is expected, not by who came: an agent that takes part counts 1/q (or K/m) times as much as when all do, and one that
-does not counts as if its message were what the relay already has. So the average is right on average, and no divisor depends on the
-draw. The two are different mechanisms with different guarantees and are never converted into each other.
+In the first two the relay divides by what is expected, not by who came: an agent that takes part counts 1/q (or K/m) times as much as when all
+do, and one that does not counts as if its message were what the relay already has. So the average is right on average, and no divisor depends on
+the draw. The two are different mechanisms with different guarantees and are never converted into each other.
 """
 
 from typing import Any, NamedTuple

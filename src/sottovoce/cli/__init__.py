@@ -1,6 +1,7 @@
 """The command `sottovoce`. Thin: each command parses, calls the library and prints.
 
-Exit codes: 0 done, 1 a reproduction departs from its expected numbers, 2 bad input (one paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded.
+Exit codes: 0 done, 1 a reproduction departs from its expected numbers or an audit refutes a guarantee, 2 bad input (one
+paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded.
 """
 
 from importlib.metadata import version
@@ -10,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from sottovoce.cli.account import account
+from sottovoce.cli.audit import audit
 from sottovoce.cli.calibrate import calibrate
 from sottovoce.cli.compare import compare
 from sottovoce.cli.demo import demo
@@ -66,6 +68,7 @@ app.command("demo")(demo)
 app.command("new")(new)
 app.command("run")(run)
 app.command("account")(account)
+app.command("audit")(audit)
 app.command("calibrate")(calibrate)
 app.command("pairwise")(pairwise)
 app.command("gradients")(gradients)

@@ -24,9 +24,12 @@ _REGISTRIES: Mapping[str, Mapping[str, Any]] = {
 
 
 def list_choices(as_json: JsonOption = False) -> None:
-    """List topologies, problems, algorithms, noise schemes and laws, and observers."""
+    """List topologies, problems, algorithms, noise schemes and laws, observers, and attacks."""
+    from sottovoce.attacks import ATTACKS  # takes a while to load, and only this command needs it
+
+    registries = {**_REGISTRIES, "attacks": ATTACKS}
     choices = {
-        title: {name: _first_line(thing) for name, thing in things.items()} for title, things in _REGISTRIES.items()
+        title: {name: _first_line(thing) for name, thing in things.items()} for title, things in registries.items()
     }
     table = Table.grid(padding=(0, 2))
     for title, things in choices.items():

@@ -291,8 +291,8 @@ def _premises(config: Config, section: sections.PrivacySection) -> tuple[str, ..
     from_features = section.losses == "problem" and not isinstance(problem, sections.MeanProblem)
     if from_features and not problem.unit_norm:
         made.append(
-            "as far as the promise is used: beta was computed from the features at hand and must hold for every record that could stand in their place (unit_norm = true "
-            "makes it so)"
+            "as far as the promise is used: beta was computed from the features at hand and must hold for every record "
+            "that could stand in their place (unit_norm = true makes it so)"
         )
     return tuple(made)
 

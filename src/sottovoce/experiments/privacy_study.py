@@ -4,7 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sottovoce.errors import ConfigError
+from sottovoce.experiments.audit_study import AuditSection, run_audit
 from sottovoce.experiments.gopa_study import SilentSection, VarianceSection, run_silent, run_variance
+from sottovoce.experiments.image_study import ImagesSection, run_images
+from sottovoce.experiments.leak_sections import DirectionSection, ExactSection
+from sottovoce.experiments.leak_study import run_direction, run_exact
 from sottovoce.experiments.pairwise_study import (
     GossipDistanceSection,
     GossipRoundsSection,
@@ -28,10 +32,14 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
+    "audit": Kind(AuditSection, run_audit),
     "gopa_silent": Kind(SilentSection, run_silent),
     "gopa_variance": Kind(VarianceSection, run_variance),
     "gossip_distance": Kind(GossipDistanceSection, run_gossip_distance),
     "gossip_rounds": Kind(GossipRoundsSection, run_gossip_rounds),
+    "leak_direction": Kind(DirectionSection, run_direction),
+    "leak_exact": Kind(ExactSection, run_exact),
+    "leak_images": Kind(ImagesSection, run_images),
     "learning_distance": Kind(LearningDistanceSection, run_learning_distance),
     "walk": Kind(WalkSection, run_walk),
     "walk_learning": Kind(WalkLearningSection, run_walk_learning),

@@ -16,8 +16,9 @@ from sottovoce.reports.save import save
 _BOUNDS: dict[str, tuple[str, Any]] = {LOCAL: ("#4D4D4D", (0, (1.2, 1.2))), CENTRAL: ("black", "-")}
 _EXACT: Any = style.THEORY["linestyle"]
 _VALIDITY = (
-    "Observer: the server and all parties but a share rho; the guarantee holds for every honest party that publishes, on average over the public draw of partners, "
-    "with rounding and imperfect draws counted (docs/guarantees.md, Masked averages)"
+    "Observer: the server and all parties but a share rho; the guarantee holds for every honest party that publishes, "
+    "on average over the public draw of partners, with rounding and imperfect draws counted (docs/guarantees.md, "
+    "Masked averages)"
 )
 
 
@@ -40,8 +41,10 @@ def draw_variance(result: PrivacyStudyResult, folder: str | Path, document: str)
         picture.legend(handles=_handles(result), loc="outside lower center", ncols=4)
     silent = max((who.silent for who in section.series.values()), default=0.0)
     caption = (
-        f"{document}. One round of the protocol in whole numbers with uniform masks, {section.coordinates:,} coordinates, vectors of l2 diameter 1, epsilon = {section.epsilon:g}, "
-        f"delta = {section.delta:g}. Markers: measured, with bars of two standard errors over coordinates; dashed lines: exact; right: local is above the picture, at n. "
+        f"{document}. One round of the protocol in whole numbers with uniform masks, {section.coordinates:,} "
+        f"coordinates, vectors of l2 diameter 1, epsilon = {section.epsilon:g}, delta = {section.delta:g}. Markers: "
+        f"measured, with bars of two standard errors over coordinates; dashed lines: exact; right: local is above the "
+        f"picture, at n. "
         + (
             f"'{100 * silent:g} % silent': masks are repaired, and the silent are counted as honest parties that left. "
             if silent
@@ -66,10 +69,13 @@ def draw_silent(result: PrivacyStudyResult, folder: str | Path, document: str) -
         axes.set_ylabel(section.measures["variance"])
         picture.legend(handles=_handles(result), loc="outside lower center", ncols=3)
     caption = (
-        f"{document}. One round of the protocol in whole numbers with {section.parties:,} parties, rho = {section.honest:g}, {section.partners} partners, Gaussian masks of standard deviation "
-        f"{result.pictures['mask_std']:.3g} and own noise of {result.pictures['own_std']:.3g} (vectors of l2 diameter 1, epsilon = {section.epsilon:g}, delta = {section.delta:g}); "
-        f"{section.coordinates:,} coordinates. Markers: measured, with bars of two standard errors; dashed lines: exact, for the masks that are left. Silent parties have agreed on masks "
-        f"and then publish nothing. Observer: the server and the parties that are not counted on; the guarantee holds for every honest party on the graph that was drawn."
+        f"{document}. One round of the protocol in whole numbers with {section.parties:,} parties, rho = "
+        f"{section.honest:g}, {section.partners} partners, Gaussian masks of standard deviation "
+        f"{result.pictures['mask_std']:.3g} and own noise of {result.pictures['own_std']:.3g} (vectors of l2 diameter "
+        f"1, epsilon = {section.epsilon:g}, delta = {section.delta:g}); {section.coordinates:,} coordinates. Markers: "
+        f"measured, with bars of two standard errors; dashed lines: exact, for the masks that are left. Silent parties "
+        f"have agreed on masks and then publish nothing. Observer: the server and the parties that are not counted on; "
+        f"the guarantee holds for every honest party on the graph that was drawn."
     )
     return save(figure, folder, section.name, caption=caption)
 

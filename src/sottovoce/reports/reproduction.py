@@ -13,16 +13,23 @@ from sottovoce.reports.curves import NAMES, curve_grid
 from sottovoce.reports.demo import with_test_error
 from sottovoce.reports.gopa import draw_silent, draw_variance
 from sottovoce.reports.pairwise import gossip_distance_figures, gossip_rounds_figures, learning_distance_figures
+from sottovoce.reports.reconstruction import draw_images
+from sottovoce.reports.sandwich import draw_audits
 from sottovoce.reports.save import save
 from sottovoce.reports.scaling import scaling
+from sottovoce.reports.similarity import draw_directions, draw_exact
 from sottovoce.reports.walk import draw_walk, draw_walk_learning
 
 Draw = Callable[[PrivacyStudyResult, str | Path, str], list[Path]]  # draw(result, folder, document) writes files
 DRAWN: dict[str, Draw] = {  # kind of a privacy study -> its pictures
+    "audit": draw_audits,
     "gopa_silent": draw_silent,
     "gopa_variance": draw_variance,
     "gossip_distance": gossip_distance_figures,
     "gossip_rounds": gossip_rounds_figures,
+    "leak_direction": draw_directions,
+    "leak_exact": draw_exact,
+    "leak_images": draw_images,
     "learning_distance": learning_distance_figures,
     "walk": draw_walk,
     "walk_learning": draw_walk_learning,

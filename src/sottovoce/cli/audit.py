@@ -1,0 +1,128 @@
+"""`sottovoce audit`: attack what every observer sees, and hold what it shows against the guarantees."""
+
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sottovoce.accounting.rounding import shown
+from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.run import OverridesArgument
+from sottovoce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sottovoce.attacks.audit import Audit
+
+ATTACKS = ("best", "likelihood", "transcript", "fitted")
+
+
+def audit(
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with a section \\[privacy].")],
+    pairs: Annotated[int, typer.Option("--pairs", help="Runs of each of the two worlds; more of them show more.")],
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="With which a failed audit proves a guarantee false, such as 0.99.")
+    ],
+    overrides: OverridesArgument = None,
+    observer: Annotated[
+        list[str] | None,
+        typer.Option("--observer", help="Who looks (default: those listed in \\[privacy]); may be repeated."),
+    ] = None,
+    attack: Annotated[str, typer.Option("--attack", help=f"One of {', '.join(ATTACKS)}.")] = "best",
+    agent: Annotated[
+        int | None, typer.Option("--agent", help="Whose data (default: of whom an observer learns most).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for audit.json and pictures.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack what observers see in simulated runs; leaves with 1 if an attack shows more than is promised."""
+    from sottovoce.experiments import build, read
+    from sottovoce.experiments.audit import audits, describe_audits
+    from sottovoce.experiments.privacy_sections import observer_named
+
+    if attack not in ATTACKS:
+        raise ConfigError(f"--attack {attack!r}; choose one of {', '.join(ATTACKS)}.")
+    experiment = build(read(file, overrides or ()))
+    who = [observer_named(name) for name in observer or ()]
+    with _telling(visible=not as_json) as tell:
+        found = audits(
+            experiment, who, pairs=pairs, confidence=confidence, attack=attack, agent=agent, progress=tell  # type: ignore[arg-type]
+        )  # fmt: skip
+    value = describe_audits(found)
+    value["files"] = [] if out is None else _written(value, found, out)
+    lines = [
+        f"inf for {each.guarantee.observer}: {each.guarantee.reason}" for each in found if math.isinf(each.epsilon)
+    ]
+    broken = [_broken(each) for each in found if not each.passed]
+    ends = [f"audit.json and pictures in {out}"] if out is not None else []
+    limit = f"With {pairs:,} runs of each world an epsilon much above {math.log(pairs):.2g} cannot be shown."
+    parts: list[RenderableType] = [
+        _table(found, confidence),
+        *(Text(line) for line in (*lines, limit, value["meaning"], *broken, *ends)),
+    ]
+    show(value, as_json=as_json, text=Group(*parts))
+    if broken:
+        if as_json:
+            typer.echo("\n".join(broken), err=True)
+        raise typer.Exit(1)
+
+
+def _written(value: dict[str, Any], found: "Sequence[Audit]", folder: Path) -> list[str]:
+    from sottovoce.experiments.record import make_folder
+    from sottovoce.reports.scores import audit_figures
+
+    make_folder(folder)
+    stored = folder / "audit.json"
+    stored.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    return [str(stored), *(str(path) for path in audit_figures(found, folder))]
+
+
+def _broken(audit: "Audit") -> str:
+    if not audit.refuted:
+        return f"The runs seen by {audit.guarantee.observer} are not those that were promised. {audit.explain()}"
+    return (
+        f"The guarantee for {audit.guarantee.observer} is FALSE (confidence {audit.confidence:g}): epsilon = "
+        f"{shown(audit.epsilon, 4)} is promised at delta = {audit.delta:g}, and the attack shows more: "
+        f"{audit.lower}{'' if audit.tradeoff_mu is None else f'; {audit.tradeoff_mu}'}."
+    )
+
+
+def _table(found: "Sequence[Audit]", confidence: float) -> Table:
+    first = found[0]
+    table = Table(
+        "observer", "agent", "promised\nepsilon", "shown\n>=", "ratio", "AUC", "attack", "verdict",
+        title=f"audit: epsilon at delta = {first.delta:g}, confidence {confidence:g} of all together, {first.pairs:,} runs of each world",
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False,
+    )  # fmt: skip
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    for column in table.columns[1:6]:
+        column.justify = "right"
+    for each in found:
+        infinite = math.isinf(each.epsilon)
+        table.add_row(
+            escape(each.guarantee.observer), f"{each.agent}", "inf" if infinite else shown(each.epsilon, 4),
+            f"{each.lower.epsilon:.4g}", "" if infinite else f"{each.ratio:.3f}", f"{each.auc.value:.3f}", each.attack, each.verdict,
+        )  # fmt: skip
+    return table
+
+
+@contextlib.contextmanager
+def _telling(*, visible: bool) -> Iterator[Callable[[str], None]]:
+    """Which observer is being played: a line that changes on a terminal, else line by line."""
+    console = Console(stderr=True)
+    if not visible:
+        yield lambda text: None
+    elif console.is_terminal:
+        with console.status("audit: start") as status:
+            yield lambda text: status.update(escape(f"audit: {text}"))
+    else:
+        yield lambda text: console.print(escape(f"audit: {text}"))

@@ -1,0 +1,115 @@
+"""Pictures rebuilt from gradients: one row per image, the original first, then one column per amount of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from sottovoce.errors import ConfigError
+from sottovoce.experiments.image_study import ImagesSection
+from sottovoce.experiments.leak_sections import NO_NOISE
+from sottovoce.experiments.privacy_result import PrivacyStudyResult
+from sottovoce.reports import style
+from sottovoce.reports.caption import put_caption
+from sottovoce.reports.save import save
+
+SIZE = 1.12  # inches of one image
+MOST_IMAGES = 120
+
+
+def reconstructions(
+    originals: ArrayLike,
+    rebuilt: Mapping[str, ArrayLike],
+    *,
+    scores: Mapping[str, ArrayLike],
+    score_label: str,
+    caption: str | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Originals beside what was rebuilt of them, with a score under every rebuilt image.
+
+    Args:
+        originals: [n, height, width] pixels in [0, 1], 1 is dark.
+        rebuilt: heading of a column -> [n, height, width].
+        scores: the same headings -> [n] how like the original each is.
+        score_label: what the scores are.
+        caption: what is shown, under the picture.
+        title: above the picture.
+
+    Raises:
+        ConfigError: shapes that do not belong together, pixels outside [0, 1], or too many images.
+    """
+    first = _checked("originals", originals, None)
+    if not rebuilt or rebuilt.keys() != scores.keys():
+        raise ConfigError(
+            f"rebuilt has columns {list(rebuilt)} and scores {list(scores)}; give a score for each image."
+        )
+    columns = {heading: _checked(f"rebuilt[{heading!r}]", images, first.shape) for heading, images in rebuilt.items()}
+    under = {heading: np.asarray(values, dtype=float) for heading, values in scores.items()}
+    if any(values.shape != (len(first),) or not np.isfinite(values).all() for values in under.values()):
+        raise ConfigError(f"scores must be {len(first)} finite numbers in every column, one for each image.")
+    rows, width = len(first), len(columns) + 1
+    if rows * width > MOST_IMAGES:
+        raise ConfigError(f"{rows} x {width} images are too many for one picture; at most {MOST_IMAGES}. Draw fewer.")
+    with style.applied():
+        figure, picture = style.new_figure(SIZE * width + 0.3, (SIZE + 0.17) * rows + 0.6 + 0.3 * (title is not None))
+        grid = picture.subplots(rows, width, squeeze=False)
+        for row in range(rows):
+            _draw(grid[row, 0], first[row], "" if row else "original", None)
+            for axes, (heading, images) in zip(grid[row, 1:], columns.items(), strict=True):
+                _draw(axes, images[row], "" if row else heading, float(under[heading][row]))
+        picture.supxlabel(f"below each image: {score_label}", fontsize=9)
+        if title is not None:
+            picture.suptitle(title)
+        put_caption(figure, caption)
+    return figure
+
+
+def draw_images(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
+    """Write the images of a study; returns the files."""
+    section, given = result.section, result.pictures
+    assert isinstance(section, ImagesSection)
+    headings = {place: place if place == NO_NOISE else f"epsilon\n{float(place):,.0f}" for place in section.places()}
+    figure = reconstructions(
+        given["originals"],
+        {headings[place]: images for place, images in given["rebuilt"].items()},
+        scores={headings[place]: values for place, values in given["scores"].items()},
+        score_label="correlation with the original",
+    )
+    caption = (
+        f"{document}. One image of each of {len(section.agents)} agents, rebuilt from the first gradient that it took, "
+        f"as far as the messages show it. Observer: {section.observer.replace('_', ' ')}; {given['about']}. Noise in "
+        f"every column is calibrated for this observer, epsilon of an agent at delta = {given['delta']:g}. An image "
+        f"that cannot be recognised is no proof of privacy: an epsilon of some hundreds hides it from this attack, but "
+        f"promises next to nothing."
+    )
+    return save(figure, folder, section.name, caption=caption)
+
+
+def _draw(axes: Axes, image: np.ndarray, heading: str, score: float | None) -> None:
+    axes.imshow(image, cmap="gray_r", vmin=0.0, vmax=1.0, interpolation="nearest")
+    axes.grid(False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+        spine.set_color("#B0B0B0")
+    if heading:
+        axes.set_title(heading, fontsize=9.5)
+    if score is not None:
+        axes.set_xlabel(f"{score + 0.0:.2f}".replace("-0.00", "0.00"), fontsize=8.5, labelpad=2)
+
+
+def _checked(name: str, images: ArrayLike, shape: tuple[int, ...] | None) -> np.ndarray:
+    values = np.asarray(images, dtype=float)
+    if values.ndim != 3 or values.size == 0 or (shape is not None and values.shape != shape):
+        wanted = "[n, height, width]" if shape is None else f"{shape}"
+        raise ConfigError(f"{name} have shape {values.shape}; needed is {wanted}.")
+    if not ((values >= 0.0) & (values <= 1.0)).all():
+        raise ConfigError(f"{name} have pixels outside [0, 1], or none at all (NaN). Scale them by their public range.")
+    return values
