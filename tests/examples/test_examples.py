@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import sottovoce as sv
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -79,3 +81,12 @@ def test_the_page_on_attacks_shows_an_audit_that_passes_and_one_that_fails():
     assert names["result"].lower.epsilon > 1.0
     assert not names["broken"].passed
     assert names["seen"].messages[0].shape == (1, 5, 12, 3)
+
+
+def test_the_attack_in_the_documentation_runs_and_stays_below_the_guarantee():
+    text = (ROOT / "docs" / "extending.md").read_text().partition("## An attack is a function of a view")[2]
+    names: dict[str, object] = {"sv": sv}
+    exec(compile("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), "extending.md", "exec"), names)
+    parts = [names[name] for name in ("topology", "algorithm", "noise", "observer")]
+    promised = sv.account(*parts, rounds=5, sensitivity=1.0).epsilon(1e-3)
+    assert 0.0 < names["bound"].epsilon <= promised
