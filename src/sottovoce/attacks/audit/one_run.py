@@ -21,7 +21,6 @@ With m canaries an epsilon much above ln(m) cannot be shown, and delta is charge
 a scale half of the promised one takes thousands of agents to refute. Filters cost one pass per canary: hundreds are for uplinks.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,11 +32,11 @@ from sottovoce.accounting.account import account, account_each
 from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
 from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.rounding import shown
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.canaries import LinearChange, canary_worlds, linear_change, linear_loss
-from sottovoce.attacks.bounds import LowerBound, one_run
+from sottovoce.attacks.audit.one_run_result import Coins, OneRunAudit
+from sottovoce.attacks.bounds import one_run
 from sottovoce.attacks.bounds.lower_bound import shuffled
 from sottovoce.attacks.likelihood import MatchedFilter, matched_filter
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
@@ -51,80 +50,6 @@ from sottovoce.topologies import Static, Topology
 REHEARSED = 20_000  # draws of scores by which the number of guesses is chosen, before the run
 SHARES = 20  # numbers of guesses that are tried
 COINS = 7  # a stream of the seed beside those of the simulation
-Coins = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OneRunAudit:
-    """What one run with many canaries shows about a guarantee; make it with `one_run_audit`.
-
-    Attributes:
-        guarantee: what is promised, to the canary with the largest epsilon.
-        attack: how canaries were scored.
-        delta: of both epsilons.
-        confidence: with which a guarantee that fails is false.
-        epsilon: what the guarantee promises at delta.
-        lower: what the guesses show about epsilon at delta.
-        m: canaries.
-        r: guesses.
-        v: right ones.
-        canaries: [m] the agents.
-        scores: [m] log-likelihood ratios, positive where the second value is more likely; infinite where it is read in clear.
-        coins: [m] whether the second value was drawn.
-        computed_mu: [m] how far apart the scores of a canary's values are by computation; None where that is no number.
-        passed: whether the guarantee stands.
-    """
-
-    guarantee: Guarantee
-    attack: str
-    delta: float
-    confidence: float
-    epsilon: float
-    lower: LowerBound
-    m: int
-    r: int
-    v: int
-    canaries: NDArray[np.int64]
-    scores: Floats
-    coins: Coins
-    computed_mu: Floats | None
-    passed: bool
-
-    @property
-    def ratio(self) -> float:
-        """The epsilon that was shown over the one that is promised; above 1 the promise is broken."""
-        assert self.lower.epsilon is not None
-        if self.lower.epsilon == 0.0 or math.isinf(self.epsilon):
-            return 0.0
-        return self.lower.epsilon / self.epsilon if self.epsilon > 0.0 else math.inf
-
-    def describe(self) -> dict[str, Any]:
-        """Plain values for JSON, without the scores; infinity is written as null."""
-        largest = None if self.computed_mu is None else float(self.computed_mu.max())
-        return {
-            "attack": self.attack, "delta": self.delta, "confidence": self.confidence, "m": self.m, "r": self.r, "v": self.v,
-            "epsilon": _finite(self.epsilon), "lower": self.lower.describe(), "computed_mu": _finite(largest),
-            "computed_infinite": largest is not None and math.isinf(largest), "ratio": _finite(self.ratio), "passed": self.passed,
-            "guarantee": self.guarantee.describe([self.delta]),
-        }  # fmt: skip
-
-    def explain(self) -> str:
-        """One paragraph for people."""
-        head = (
-            f"Audit in one run against {self.guarantee.observer}: {self.m} agents with a coin each, {self.r} guessed by '{self.attack}', "
-            f"{self.v} of them right."
-        )
-        low = f"Shown: {self.lower}."
-        if math.isinf(self.epsilon):
-            return f"{head} Nothing is promised ({self.guarantee.reason}) {low}"
-        promise = f"Promised: epsilon = {shown(self.epsilon, 4)} at delta = {self.delta:g}."
-        if self.passed:
-            return f"{head} NOT REFUTED. {promise} {low} Passing proves no guarantee: a better attack may exist."
-        return f"{head} FAILED: the promise is false, with confidence {self.confidence:g}. {promise} {low}"
-
-    def __str__(self) -> str:
-        """One paragraph for people."""
-        return self.explain()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,7 +318,3 @@ def _filters(run: CanaryRun) -> CanaryScores:
     statistic = Statistic(lambda: jnp.asarray(-middle), update, lambda total, model: total + jnp.asarray(final) * model)
     draws = np.random.default_rng(0).standard_normal((-(-REHEARSED // len(mu)), len(mu)))
     return CanaryScores("likelihood", statistic, np.where(clear, np.inf, finite**2 / 2.0 + finite * draws).ravel(), mu)
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or math.isinf(value) else float(value)

@@ -68,14 +68,14 @@ class Audit:
     def ratio(self) -> float:
         """The epsilon that was shown over the one that is promised, at delta. Above 1 the promise is broken; it may be broken below, through mu."""
         assert self.lower.epsilon is not None
-        return _over(self.lower.epsilon, self.epsilon)
+        return over(self.lower.epsilon, self.epsilon)
 
     @property
     def worst_ratio(self) -> float:
         """The larger of epsilon shown over promised and, where there is one, mu shown over promised; above 1 exactly if it is refuted."""
         if self.tradeoff_mu is None or self.tradeoff_mu.mu is None or self.guarantee.mu is None:
             return self.ratio
-        return max(self.ratio, _over(self.tradeoff_mu.mu, self.guarantee.mu))
+        return max(self.ratio, over(self.tradeoff_mu.mu, self.guarantee.mu))
 
     def describe(self) -> dict[str, Any]:
         """Plain values for JSON, without the scores; infinity is written as null."""
@@ -85,16 +85,16 @@ class Audit:
             "delta": self.delta,
             "confidence": self.confidence,
             "pairs": self.pairs,
-            "epsilon": _finite(self.epsilon),
+            "epsilon": finite_or_none(self.epsilon),
             "lower": self.lower.describe(),
             "tradeoff_mu": None if self.tradeoff_mu is None else self.tradeoff_mu.describe(),
             "gaussian": None if self.gaussian is None else self.gaussian.describe(),
             "auc": self.auc.value,
             "auc_standard_error": self.auc.standard_error,
-            "computed_mu": _finite(self.computed_mu),
+            "computed_mu": finite_or_none(self.computed_mu),
             "computed_infinite": self.computed_mu is not None and math.isinf(self.computed_mu),
-            "ratio": _finite(self.ratio),
-            "worst_ratio": _finite(self.worst_ratio),
+            "ratio": finite_or_none(self.ratio),
+            "worst_ratio": finite_or_none(self.worst_ratio),
             "as_computed": self.as_computed,
             "refuted": self.refuted,
             "passed": self.passed,
@@ -123,10 +123,7 @@ class Audit:
             )
         if math.isinf(self.epsilon):
             return f"Nothing is promised ({self.guarantee.reason}) {low}"
-        promise = f"Promised: epsilon = {shown(self.epsilon, 4)} at delta = {self.delta:g}."
-        if self.passed:
-            return f"NOT REFUTED. {promise} {low} This proves no guarantee: a better attack may exist."
-        return f"FAILED: the promise is false, with confidence {self.confidence:g}. {promise} {low}"
+        return stated(self.passed, self.epsilon, self.lower, delta=self.delta, confidence=self.confidence)
 
     def _measured(self) -> list[str]:
         sentences = []
@@ -142,12 +139,21 @@ class Audit:
         return [*sentences, f"AUC = {self.auc.value:.4f}, within [{low:.4f}, {high:.4f}]."]
 
 
-def _over(shown_value: float, promised: float) -> float:
+def stated(passed: bool, epsilon: float, lower: LowerBound, *, delta: float, confidence: float) -> str:
+    """What was promised and what was shown, with the verdict in front."""
+    beside = f"Promised: epsilon = {shown(epsilon, 4)} at delta = {delta:g}. Shown: {lower}."
+    if passed:
+        return f"NOT REFUTED. {beside} This proves no guarantee: a better attack may exist."
+    return f"FAILED: the promise is false, with confidence {confidence:g}. {beside}"
+
+
+def over(shown_value: float, promised: float) -> float:
     """What was shown over what is promised; 0 where nothing was shown or nothing is promised."""
     if shown_value == 0.0 or math.isinf(promised):
         return 0.0
     return shown_value / promised if promised > 0.0 else math.inf
 
 
-def _finite(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
+    """For JSON, which has no infinity."""
     return None if value is None or math.isinf(value) else float(value)
