@@ -52,7 +52,7 @@ def filtered_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np
         rounding[:, new] += np.abs(d.D[:, agents])
         moved = d.F @ X[:, :columns]
         moved[:, new] += d.G[:, agents]
-        U, S, V = _range(seen, noise_size)
+        U, S, V = noisy_range(seen, noise_size)
         clear = _note_clear(clear, t, shift, U, rounding, P)
         gone = np.tile(clear > 0, t + 1)
         shift[:, gone], moved[:, gone] = 0.0, 0.0
@@ -77,7 +77,7 @@ def filtered_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np
     return Gram(values, clear, adaptive, public & adaptive)
 
 
-def _range(seen: np.ndarray, noise_size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def noisy_range(seen: np.ndarray, noise_size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """U, S, V of the directions that carry noise."""
     if min(seen.shape) == 0:
         return np.zeros((seen.shape[0], 0)), np.zeros(0), np.zeros((seen.shape[1], 0))
@@ -104,7 +104,11 @@ def _shifted(X: np.ndarray, P: int, size: float) -> np.ndarray:
 
 def _compressed(carried: np.ndarray, V: np.ndarray, noise_size: float) -> np.ndarray:
     """A square root, with at most as many columns as states, of what stays uncertain."""
-    rest = carried - (carried @ V) @ V.T
+    return compressed_root(carried - (carried @ V) @ V.T, noise_size)
+
+
+def compressed_root(rest: np.ndarray, noise_size: float) -> np.ndarray:
+    """A square root of rest rest' with at most as many columns as rows, without those that are rounding."""
     rest = rest[:, np.abs(rest).max(axis=0, initial=0.0) > ROUNDING * 10 * noise_size]
     if rest.shape[1] > rest.shape[0]:
         rest = np.asarray(np.linalg.qr(rest.T, mode="r")).T

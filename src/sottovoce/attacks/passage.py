@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from sottovoce.accounting.innovations import RANK_TOLERANCE, RESIDUAL_TOLERANCE, ROUNDING
+from sottovoce.accounting.innovations import RESIDUAL_TOLERANCE, ROUNDING, compressed_root, noisy_range
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear import NetworkRound, Rounds
 from sottovoce.linear.network import SeenRows, distinct_rows, seen_rows, sources_known
@@ -96,7 +96,7 @@ class Passage(NamedTuple):
             observed, carried = np.hstack([scale * one.M, one.H @ L]), np.hstack([scale * one.N, one.F @ L])
             shift = one.H @ X + np.outer(one.D, direction[t])
             size = np.abs(one.H) @ sizes + np.abs(np.outer(one.D, direction[t]))
-            U, S, V = _noisy_part(observed, noise_size)
+            U, S, V = noisy_range(observed, noise_size)
             outside = shift - U @ (U.T @ shift)
             lengths = np.linalg.norm(outside, axis=0)
             clear = lengths > RESIDUAL_TOLERANCE * np.linalg.norm(shift, axis=0)
@@ -113,7 +113,7 @@ class Passage(NamedTuple):
             moved = one.F @ X + np.outer(one.G, direction[t])
             X = moved - (carried @ V) @ white
             np.maximum(sizes, np.abs(moved), out=sizes)
-            L = _root(carried - (carried @ V) @ V.T, noise_size)
+            L = compressed_root(carried - (carried @ V) @ V.T, noise_size)
         return Forwards(weights, gains, squared, 0, 0)
 
     def backwards(self, found: Forwards) -> list[np.ndarray]:
@@ -187,18 +187,3 @@ def _dense_round(network: NetworkRound, seen: View, agent: int, *, last: bool, c
 
 def _recorded(seen: SeenRows) -> int:
     return sum(rows.shape[0] for rows in (*seen.messages, *seen.broadcast, seen.final_model))
-
-
-def _noisy_part(observed: np.ndarray, noise_size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """U, S, V of the directions that carry noise."""
-    if min(observed.shape) == 0:
-        return np.zeros((observed.shape[0], 0)), np.zeros(0), np.zeros((observed.shape[1], 0))
-    U, S, Vt = np.linalg.svd(observed, full_matrices=False)
-    noisy = max(RANK_TOLERANCE * S[0], ROUNDING * noise_size) < S
-    return U[:, noisy], S[noisy], Vt[noisy].T
-
-
-def _root(rest: np.ndarray, noise_size: float) -> np.ndarray:
-    """A square root of rest rest' with few columns, without those that are rounding."""
-    rest = rest[:, np.abs(rest).max(axis=0, initial=0.0) > 10 * ROUNDING * noise_size]
-    return rest if rest.shape[1] <= rest.shape[0] else np.asarray(np.linalg.qr(rest.T, mode="r")).T
