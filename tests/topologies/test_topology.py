@@ -368,3 +368,11 @@ def test_description_is_json_and_names_what_it_is(topology):
     assert description["num_links"] == len(topology.links)
     assert (description["spectral_gap"] is None) == (topology.num_agents > 1000)
     assert f"{topology.num_agents} agents" in repr(topology)
+
+
+def test_walks_of_neighbouring_large_seeds_differ():
+    topology = topologies.complete(9).with_walk()
+    paths = [
+        topologies.walk_paths(topology, 30, seed=seed, repeats=1) for seed in (2**64 - 1, 2**64 - 2, 2**63, 2**63 + 1)
+    ]
+    assert len({path.tobytes() for path in paths}) == 4

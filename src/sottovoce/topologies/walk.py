@@ -35,7 +35,8 @@ def walk_paths(topology: Topology, hops: int, *, seed: int, repeats: int = 1) ->
     before = np.concatenate([[0.0], reached])[starts[:-1]]
     paths = np.empty((repeats, hops + 1), dtype=np.int32)
     for repeat in range(repeats):
-        uniform = np.random.Generator(np.random.Philox(key=[seed, repeat], counter=[0, 0, 0, _STREAM])).random(hops + 1)
+        key = np.array([seed, repeat], dtype=np.uint64)  # a list would lose digits of seeds from 2^63 on
+        uniform = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, _STREAM])).random(hops + 1)
         holder = int(uniform[0] * topology.num_agents)
         paths[repeat, 0] = holder
         for hop in range(1, hops + 1):
