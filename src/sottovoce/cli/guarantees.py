@@ -54,7 +54,7 @@ def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per
 def coalitions(rows: Sequence[Mapping[str, Any]], delta: float) -> RenderableType:
     """What the relay learns together with more and more agents, under masked averages."""
     table = Table(
-        *("colluding agents", "honest agents in a sum", "epsilon", "risk of a bad graph"),
+        *("colluding\nagents", "honest agents\nin a sum", "epsilon", "risk of a\nbad graph", "hidden", "valid as"),
         title=f"the relay and a share of the agents: epsilon at delta = {delta:g}",
         box=box.SIMPLE_HEAD,
     )
@@ -62,8 +62,11 @@ def coalitions(rows: Sequence[Mapping[str, Any]], delta: float) -> RenderableTyp
         column.justify = "right"
     for row in rows:
         epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
-        table.add_row(f"{100 * row['colluding']:g} %", f"{row['honest']}", _number(epsilon), f"{row['graph_risk']:.1e}")
-    notes = [Text(NO_HELP)] if any(row["graph_risk"] >= delta for row in rows) else []
+        hidden = "among them" if row["masks_count"] else "alone"
+        table.add_row(
+            f"{100 * row['colluding']:g} %", f"{row['honest']}", _number(epsilon), f"{row['graph_risk']:.1e}", hidden, row["validity"]
+        )  # fmt: skip
+    notes = [] if all(row["masks_count"] for row in rows) else [Text(NO_HELP)]
     return Group(table, *notes)
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from sottovoce.accounting import gaussian
 from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import guarantee, stated_delta
@@ -11,8 +12,8 @@ from sottovoce.observers import colluding_server, final_model
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
 NO_HELP = (
-    "Where the risk of a bad graph exceeds delta, masks are not counted on and every agent stands alone with its own noise. "
-    "More partners make that risk smaller."
+    "alone: masks are not counted on, because the risk of a bad graph exceeds delta, or Gaussian masks are too small for what is proved; every agent "
+    "then stands alone with its own noise. More partners, or uniform masks, help."
 )
 
 
@@ -39,6 +40,8 @@ def coalition_table(experiment: Experiment, shares: Sequence[float] = SHARES) ->
                 "honest": max(found.tradeoff.honest, 1),
                 "epsilon": None if math.isinf(epsilon) else epsilon,
                 "graph_risk": found.tradeoff.graph_risk,
+                "masks_count": epsilon < gaussian.epsilon(found.tradeoff.local, delta),
+                "validity": found.validity,
             }
         )
     return rows
