@@ -64,6 +64,7 @@ def test_a_table_says_for_every_observer_what_is_promised_and_shown(sottovoce, a
     assert result.exit_code == 0, result.stderr
     said = flat(result.stdout)
     assert "not refuted" in said
+    assert "Promised as exact: eavesdropper" in said
     assert "no promise" in said
     assert "inf for final model: The noise cancels in the centroid" in said
     assert "epsilon much above 7.6 cannot be shown" in said  # ln 2000 = 7.60

@@ -61,6 +61,7 @@ def audit(
     lines = [
         f"inf for {each.guarantee.observer}: {each.guarantee.reason}" for each in found if math.isinf(each.epsilon)
     ]
+    lines.append(_validities(found))
     broken = [_broken(each) for each in found if not each.passed]
     ends = [f"audit.json and pictures in {out}"] if out is not None else []
     limit = f"With {pairs:,} runs of each world an epsilon much above {math.log(pairs):.2g} cannot be shown."
@@ -83,6 +84,14 @@ def _written(value: dict[str, Any], found: "Sequence[Audit]", folder: Path) -> l
     stored = folder / "audit.json"
     stored.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return [str(stored), *(str(path) for path in audit_figures(found, folder))]
+
+
+def _validities(found: "Sequence[Audit]") -> str:
+    """Why the promised epsilons hold, observers with the same reason together."""
+    kinds: dict[str, list[str]] = {}
+    for each in found:
+        kinds.setdefault(each.guarantee.validity, []).append(each.guarantee.observer)
+    return "Promised as " + "; ".join(f"{validity}: {', '.join(who)}" for validity, who in kinds.items()) + "."
 
 
 def _broken(audit: "Audit") -> str:
