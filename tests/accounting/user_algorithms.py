@@ -173,18 +173,69 @@ def boxed(step, radius):
     return Algorithm("own box", (linear.exchanges[0]._replace(update=update),), linear_part=linear)
 
 
-def walking(step, *, times=1, contributions=None):
-    """A token on a walk; with `times` its holder takes that many steps along one gradient, and tells one."""
+def walking(step, *, times=1, on_arrival=False, longer_in=None, contributions=None):
+    """A token on a walk that tells its step; `times` steps in a message, one more on arrival, or ten in one round, are not told."""
 
     def message(w, gradient, t):
-        return w - times * step_at(step, t) * gradient(w)
+        longer = 1 if longer_in is None else 1 + 9 * (t == longer_in)
+        return w - longer * times * step_at(step, t) * gradient(w)
+
+    def update(w, received, gradient, t):
+        return received - step_at(step, t) * gradient(received) if on_arrival else received
 
     return Algorithm(
         "own walk",
-        (Exchange(message, _take, silent=lambda w, t: w),),
+        (Exchange(message, update, silent=lambda w, t: w),),
         parameters={"step_size": step, "contributions": contributions},
         contributions=contributions,
         walks=True,
+    )
+
+
+def sampled(step, sampling, *, secret):
+    """FedAvg of a sample of agents. What the relay takes of the others is the common model, or a secret of theirs."""
+
+    def begin(state, gradient, t):
+        return {"model": state["model"], "last": gradient(state["model"])}
+
+    def update(state, received, gradient, t):
+        return {"model": received, "last": state["last"]}
+
+    return Algorithm(
+        "own sample",
+        (
+            Exchange(
+                lambda state, gradient, t: state["model"] - step_at(step, t) * state["last"],
+                update,
+                silent=lambda state, t: state["last" if secret else "model"],
+            ),
+        ),
+        begin=begin,
+        init=lambda w: {"model": w, "last": 0 * w},
+        model=lambda state: state["model"],
+        sampling=sampling,
+        needs_relay="a sample of agents",
+    )
+
+
+def opening(step, times=1):
+    """ATC, or several local steps, whose gradients count from the second round on, because a block of its state says so."""
+
+    def message(state, gradient, t):
+        stepped = state["model"]
+        for number in range(times):
+            stepped = stepped - step * state["open"] * gradient(stepped, number)
+        return stepped
+
+    def update(state, received, gradient, t):
+        return {"model": received, "open": 0 * received + 1}
+
+    return Algorithm(
+        "own opening",
+        (Exchange(message, update),),
+        init=lambda w: {"model": w, "open": 0 * w},
+        model=lambda state: state["model"],
+        local_steps=LocalSteps(adapt_then_combine(step), times, step) if times > 1 else None,
     )
 
 
@@ -199,8 +250,20 @@ def now_and_then(step, when, otherwise):
     return Algorithm("own exceptions", (Exchange(message, _take),))
 
 
-def two_points(step, since):
-    """ATC that from some round on subtracts a gradient taken far away under the same number."""
+def stretched_beyond(step, size, factor):
+    """ATC that stretches large gradients and calls the rest, which it agrees with for tiny numbers, its linear part."""
+    linear = adapt_then_combine(step)
+
+    def message(w, gradient, t):
+        found = gradient(w)
+        xp = found.__array_namespace__()
+        return w - step_at(step, t) * xp.where(abs(found) > size, factor * found, found)
+
+    return Algorithm("own stretching", (linear.exchanges[0]._replace(message=message),), linear_part=linear)
+
+
+def two_points(step, since, *, walks=False):
+    """ATC, or a token, that from some round on subtracts a gradient taken far away under the same number."""
 
     def message(w, gradient, t):
         if not hasattr(t, "dtype") and t < since:  # outside of a compiled program later rounds look like any other
@@ -208,4 +271,5 @@ def two_points(step, since):
         xp = w.__array_namespace__()
         return w - step * (gradient(w) - xp.where(t >= since, gradient(w + FAR_AWAY), 0.0 * w))
 
-    return Algorithm("own difference", (Exchange(message, _take),))
+    exchange = Exchange(message, _take, silent=lambda w, t: w)
+    return Algorithm("own difference", (exchange,), parameters={"step_size": step}, walks=walks)
