@@ -2,11 +2,14 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.sparse.csgraph import connected_components
+from scipy.stats import norm
 
 import sottovoce as sv
 from sottovoce.accounting import gaussian
@@ -129,6 +132,98 @@ def test_one_round_with_gaussian_masks_is_at_least_as_good_as_the_degree_bound()
         500, 0.5, 60, independent_std=2.0, pairwise_std=80.0, sensitivity=1.0, epsilon=0.1
     ).delta
     assert masked <= by_degrees
+
+
+def normal_delta(mu: float, epsilon: float) -> float:
+    """What N(mu, 1) exceeds e^epsilon N(0, 1) by, from the normal distribution function alone."""
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+
+def normal_epsilon(mu: float, delta: float) -> float:
+    return float(brentq(lambda epsilon: normal_delta(mu, epsilon) - delta, 0.0, mu * mu / 2 + 40 * mu))
+
+
+def counted_risk(n: int, honest: int, k: int, size: int) -> Fraction:
+    """The union over all sets of fewer than `size` that hold one agent, in whole numbers."""
+    every = math.comb(n - 1, k)
+    return sum(
+        (
+            math.comb(honest - 1, j - 1)
+            * Fraction(math.comb(n - 1 - honest + j, k), every) ** j
+            * Fraction(math.comb(n - 1 - j, k), every) ** (honest - j)
+            for j in range(1, size)
+        ),
+        Fraction(0),
+    )
+
+
+@pytest.mark.parametrize("rounds", [1, 5, 200])
+def test_every_round_may_have_a_bad_graph(rounds):
+    """By own arithmetic. After 200 rounds the risk of a cut is above delta: an agent is left with its own noise."""
+    n, corrupted, k, local, delta = 30, 10, 4, 5.0, 1e-2
+    honest = n - corrupted
+    found = [normal_epsilon(local, delta)]
+    for size in range(2, honest + 1):
+        left = delta - rounds * float(counted_risk(n, honest, k, size))
+        if left > 0:
+            found.append(normal_epsilon(local / math.sqrt(size), left))
+    stated = MaskedTradeoff(
+        local=local, num_agents=n, partners=k, corrupted=corrupted, published=n, ratio=math.inf, rounds=rounds
+    ).epsilon(delta)
+    assert min(found) * (1 - 1e-6) <= stated <= min(found) * 1.02  # not every size is tried
+    assert (stated > 23.0) == (rounds == 200)
+
+
+def drawn_parts(n: int, honest: int, k: int, draws: int) -> np.ndarray:
+    """[draws] how many honest agents the first one is connected to, itself included, when everybody picks k of n."""
+    places = np.random.default_rng(5).random((draws, honest, n))
+    places[:, np.arange(honest), np.arange(honest)] = 2.0  # nobody picks itself
+    picked = np.zeros((draws, honest, n), dtype=bool)
+    np.put_along_axis(picked, np.argsort(places, axis=2)[:, :, :k], True, axis=2)
+    linked = picked[:, :, :honest] | picked[:, :, :honest].transpose(0, 2, 1)
+    reached = np.arange(honest)[None, :] == np.zeros((draws, 1))
+    for _ in range(honest):
+        reached |= (linked & reached[:, :, None]).any(axis=1)
+    return reached.sum(axis=1)
+
+
+def test_an_attacker_who_waits_for_a_bad_graph_gains_no_more_than_is_stated():
+    """Drawn graphs, a fresh one in each of six rounds: an agent that is alone in one of them is given away there."""
+    n, honest, k, rounds, runs, a_round = 30, 20, 3, 6, 4000, 8.0  # mu of one round without masks is 8
+    law = MaskedTradeoff(
+        local=a_round * math.sqrt(rounds), num_agents=n, partners=k, corrupted=n - honest, published=n, ratio=math.inf, rounds=rounds
+    )  # fmt: skip
+    squares = (a_round**2 / drawn_parts(n, honest, k, runs * rounds)).reshape(runs, rounds).sum(axis=1)
+    for epsilon in (25.0, 30.0):
+        deltas = np.array([normal_delta(math.sqrt(square), epsilon) for square in squares])
+        least = deltas.mean() - 4 * deltas.std() / math.sqrt(runs)
+        assert least <= law.delta(epsilon)
+        # The risk of one round alone would be refuted by what was drawn.
+        assert least > min(
+            float(counted_risk(n, honest, k, size)) + normal_delta(law.local / math.sqrt(size), epsilon)
+            for size in range(2, honest + 1)
+        )
+
+
+def test_gaussian_masks_share_the_risk_of_a_badly_connected_graph_among_the_rounds():
+    """By own arithmetic: stated is T P(lambda_2 < l) and the loss at l, for one l out of thirty."""
+    n, corrupted, k, ratio, rounds, epsilon = 400, 100, 90, 6.0, 1000, 0.1
+    honest, local = n - corrupted, 0.8
+    s = k * honest / (n - 1)
+    totals = [normal_delta(local, epsilon)]
+    for failure in 10.0 ** -np.arange(1, 31):
+        # T (H - 1) exp(-s (1 - x + x ln x)) = failure has a root in (0, 1) where the exponent below is in (0, 1).
+        exponent = math.log(rounds * (honest - 1) / failure) / s
+        if exponent >= 1:
+            continue
+        x = brentq(lambda x, exponent=exponent: 1 - x + x * math.log(x) - exponent, 1e-300, 1.0, xtol=1e-15)
+        share = 1 / honest + (1 - 1 / honest) / (1 + ratio**2 * x * s)
+        totals.append(failure + normal_delta(local * math.sqrt(share), epsilon))
+    stated = MaskedTradeoff(
+        local=local, num_agents=n, partners=k, corrupted=corrupted, published=n, ratio=ratio, rounds=rounds
+    ).delta(epsilon)
+    assert min(totals) < totals[0] / 100  # masks count here
+    assert stated == pytest.approx(min(totals), rel=1e-6)
 
 
 def test_epsilon_and_delta_are_inverse_and_on_the_safe_side():
