@@ -218,3 +218,13 @@ def test_malformed_targets_are_refused_and_adjacency_has_no_default():
             subsampled.delta(**DESIGN, epsilon=epsilon)
     with pytest.raises(TypeError, match="adjacency"):
         subsampled.epsilon(noise_multiplier=1.0, sampling_rate=0.1, rounds=1, delta=1e-5)
+
+
+def test_what_rounding_may_hide_is_set_aside_before_epsilon_is_stated():
+    """At a delta a few times the allowance, the delta of the stated epsilon, allowance included, is still the one asked for."""
+    design = {"noise_multiplier": 200.0, "sampling_rate": 0.5, "rounds": 4000, "adjacency": "add-remove", "grid": 1e-3}
+    allowance = 25 * 2.0**-53 * design["rounds"]
+    for delta in (3 * allowance, 30 * allowance):
+        stated = subsampled.epsilon(delta=delta, **design)
+        assert subsampled.delta(epsilon=stated, **design) <= delta * (1 + 1e-9)
+        assert subsampled.delta(epsilon=stated, **design) - allowance > 0.99 * (delta - allowance)
