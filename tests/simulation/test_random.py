@@ -67,6 +67,17 @@ def test_l2_laplace_has_gamma_radius_and_uncorrelated_coordinates():
     assert stats.kstest(draws[:, 0] / radius, stats.uniform(-1, 2).cdf).pvalue > 1e-4
 
 
+def test_the_length_of_an_l2_laplace_draw_says_nothing_of_its_direction():
+    """20,000 draws: a correlation of 0.007 is one standard deviation; one number for both would give -0.47."""
+    keys = random.repeat_keys(random.seed_words(3), jnp.arange(20), random.NOISE)
+    drawn = draw_unit(sv.noise.L2Laplace(scale=1.0), keys, jnp.arange(1000), 3, jnp.float32)
+    draws = np.moveaxis(np.asarray(drawn), 1, 2).reshape(-1, 3).astype(float)
+    radius = np.linalg.norm(draws, axis=1)
+    for direction in draws.T / radius:
+        assert abs(np.corrcoef(radius, direction)[0, 1]) < 0.03
+        assert abs(np.corrcoef(radius, direction**2)[0, 1]) < 0.03
+
+
 def test_draws_of_different_ids_rounds_repeats_and_streams_are_uncorrelated():
     def draws(stream=random.NOISE, repeat=0, t=1, first=0):
         keys = random.round_keys(random.repeat_keys(random.seed_words(1), jnp.array([repeat]), stream), t, 0)
