@@ -551,6 +551,11 @@ GOOD = network(ring(6), "self", node=5)
         (GOOD._replace(link_source=GOOD.receivers), {}, "another agent"),
         (GOOD._replace(own_source=np.roll(np.arange(6), 1)), {}, "another agent"),
         (GOOD._replace(own_source=np.arange(6) - 2), {}, "own_source"),
+        (
+            GOOD._replace(receivers=np.where(GOOD.receivers == 5, 6, GOOD.receivers)),
+            {},
+            "receivers must lie between 0 and 5",
+        ),
         (GOOD._replace(weights=-GOOD.weights), {}, "weights"),
         (GOOD._replace(senders=GOOD.senders.astype(float)), {}, "senders"),
         (GOOD._replace(read=np.zeros(6)), {}, "read"),

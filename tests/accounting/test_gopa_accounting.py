@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 import sottovoce as sv
 from sottovoce import topologies
@@ -625,3 +625,19 @@ def test_shares_and_picks_out_of_range_are_refused():
         gopa.k_out_graph(10, 3, honest_parties=11, seed=0)
     with pytest.raises(ConfigError):
         gopa.least_k(10, 0.5, failure_probability=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 3.0])
+def test_without_connectivity_every_degree_counts_as_a_star_of_its_own(ratio):
+    """Eight parties with one pick each: 1 + Bin(6, 1/7) neighbours, and nothing is proved about the rest of the graph."""
+    n, std, epsilon = 8, 0.7, 1.0
+    q, total = ratio**2, 0.0
+    for degree in range(1, n):
+        mu = math.sqrt(1.0 / (1.0 + degree * q / (1.0 + q))) / std
+        gap = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        total += binom.pmf(degree - 1, n - 2, 1.0 / (n - 1)) * gap
+    found = gopa.random_graph_delta(
+        n, 1.0, 1, independent_std=std, pairwise_std=ratio * std, sensitivity=1.0, epsilon=epsilon
+    )
+    assert found.delta == pytest.approx(total, rel=1e-9)
+    assert found.connectivity_failure == 0.0

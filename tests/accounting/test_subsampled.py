@@ -228,3 +228,12 @@ def test_what_rounding_may_hide_is_set_aside_before_epsilon_is_stated():
         stated = subsampled.epsilon(delta=delta, **design)
         assert subsampled.delta(epsilon=stated, **design) <= delta * (1 + 1e-9)
         assert subsampled.delta(epsilon=stated, **design) - allowance > 0.99 * (delta - allowance)
+    # Where the grid has no loss left, the allowance remains, and the tail that the accountant cuts off.
+    assert allowance <= subsampled.delta(epsilon=60.0, **design) <= 1.01 * allowance
+
+
+def test_a_delta_is_never_above_one():
+    """Where hardly anything is hidden, the rounding that is added would lift it there."""
+    lost = {"noise_multiplier": 0.05, "sampling_rate": 0.9, "rounds": 20, "epsilon": 0.0, "grid": 0.1}
+    for adjacency in ("replace", "add-remove"):
+        assert 0.999 < subsampled.delta(adjacency=adjacency, **lost) <= 1.0

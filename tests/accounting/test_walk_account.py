@@ -265,3 +265,13 @@ def test_a_simulated_token_is_what_the_small_walks_assume_and_half_the_noise_is_
     assert first.sum() > 400
     assert stats.kstest(standardised(std), "norm").pvalue > 1e-3
     assert stats.kstest(standardised(std / 2), "norm").pvalue < 1e-6
+
+
+@pytest.mark.parametrize("contributions", [1, 2, 4])
+def test_the_longest_steps_count_also_where_the_last_is_the_longest(contributions):
+    """Noise stands beside the step, so that a hop shows step / std of a change: the sum is over the largest ones there are."""
+    algorithm = sv.algorithms.random_walk(step_size=lambda t: 0.1 * t, contributions=contributions)
+    noise = sv.noise.independent(sv.noise.Gaussian(std=3.0))
+    found = account(algorithm=algorithm, noise=noise, observer=EVERYBODY, rounds=4)
+    longest = [0.4, 0.3, 0.2, 0.1][:contributions]
+    assert found.mu == pytest.approx(2.0 / 3.0 * math.sqrt(sum(step**2 for step in longest)))
