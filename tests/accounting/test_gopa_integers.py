@@ -228,3 +228,16 @@ def test_noise_out_of_range_is_refused(wrong):
 def test_questions_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         integer_delta(1.0, uniform(1.0, 2), **{"mu": 1.0, "sensitivity": 1.0} | wrong)
+
+
+def test_whole_shifts_cost_a_quarter_per_entry_of_noise_and_of_masks():
+    """By hand: three parties on a path, own noise of 2 and masks of 3 units, a change by 4 units."""
+    part = {"own_std": 2.0, "honest_parties": 3, "dimension": 1}
+    masked = IntegerNoise(**part, mask_std=3.0, pairs=2, largest_degree=2)
+    assert masked.shifted_mu(1.2, 4.0) == pytest.approx(math.sqrt(1.44 + 3 / 4 / 4 + 2 / 4 / 9))
+    assert masked.shifted_mu(1.99, 4.0) == pytest.approx(4.0 / 2.0)  # no worse than alone
+    uniform = IntegerNoise(**part, mask_std=math.inf)
+    assert uniform.shifted_mu(1.2, 4.0) == pytest.approx(math.sqrt(1.44 + 3 / 4 / 4))
+    # Own noise takes shifts of one sign: no more than sqrt(d) times the change of them.
+    many = IntegerNoise(own_std=2.0, honest_parties=50, dimension=1, mask_std=math.inf)
+    assert many.shifted_mu(0.3, 4.0) == pytest.approx(math.sqrt(0.09 + 4.0 / 4))

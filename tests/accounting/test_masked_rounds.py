@@ -235,6 +235,17 @@ def test_epsilon_and_delta_are_inverse_and_on_the_safe_side():
         assert law.scaled(2.0).epsilon(DELTA) < epsilon
 
 
+@pytest.mark.parametrize("published", [10, 11])
+def test_nobody_is_left_to_be_connected_with_where_one_agent_is_honest(published):
+    law = MaskedTradeoff(
+        local=1.0, num_agents=30, partners=29, corrupted=10, published=published, ratio=math.inf, rounds=3
+    )
+    assert law.graph_risk == 1.0
+    assert law.delta(0.5) == gaussian.delta(1.0, 0.5)
+    two = MaskedTradeoff(local=1.0, num_agents=30, partners=29, corrupted=10, published=12, ratio=math.inf, rounds=3)
+    assert two.graph_risk == 0.0  # everybody masks with everybody
+
+
 def test_masks_never_hurt_and_a_graph_that_may_fall_apart_does_not_help():
     alone = account(sv.observers.server()).epsilon(DELTA)
     assert account(sv.observers.colluding_server(0.5), partners=2).epsilon(DELTA) == alone
