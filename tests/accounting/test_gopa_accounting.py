@@ -13,6 +13,7 @@ import sottovoce as sv
 from sottovoce import topologies
 from sottovoce.accounting import composition, gaussian, gopa
 from sottovoce.accounting.gopa import exact, spectral, worst
+from sottovoce.accounting.gopa import graph as gopa_graph
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 
 TARGET = {"epsilon": 0.1, "delta": 4e-7, "sensitivity": 1.0}
@@ -641,3 +642,11 @@ def test_without_connectivity_every_degree_counts_as_a_star_of_its_own(ratio):
     )
     assert found.delta == pytest.approx(total, rel=1e-9)
     assert found.connectivity_failure == 0.0
+
+
+def test_a_share_of_honest_parties_is_rounded_down_and_one_is_enough():
+    assert gopa_graph.honest_count(10, 0.1) == 1
+    assert gopa_graph.honest_count(10, 0.3) == 3  # 0.3 times 10 is 3 whatever floating point says
+    assert gopa_graph.honest_count(10, 0.299) == 2
+    with pytest.raises(ConfigError, match="not even one"):
+        gopa_graph.honest_count(10, 0.099)
