@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Many small matrices on a few shared cores: BLAS threads fight each other, so tests and benchmarks use one.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: setup demo test test-slow test-exhaustive lint check bench bench-federated clean
+.PHONY: setup demo test test-slow test-exhaustive faults mutants lint check bench bench-federated clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -29,6 +29,15 @@ test-slow: setup
 # Audits of every combination of algorithm, noise, law and observer that has a guarantee: seven minutes on two quiet cores.
 test-exhaustive: setup
 	$(one_thread) $(BIN)/python -m pytest -n 2 -m exhaustive
+
+# Plants every fault of tools/faults.toml in a copy of the tree and asks the test named for it: a quarter of an hour on two quiet cores.
+faults: setup
+	$(BIN)/python tools/planted_faults.py
+
+# A sample of small changes to accounting/, each shown to the tests of its file: an hour. Cosmic Ray is needed for nothing else.
+mutants: setup
+	$(BIN)/python -m pip install --quiet 'cosmic-ray>=8.4,<9'
+	$(BIN)/python tools/mutants.py
 
 lint: setup
 	$(BIN)/ruff check .
