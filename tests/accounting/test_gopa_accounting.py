@@ -650,3 +650,12 @@ def test_a_share_of_honest_parties_is_rounded_down_and_one_is_enough():
     assert gopa_graph.honest_count(10, 0.299) == 2
     with pytest.raises(ConfigError, match="not even one"):
         gopa_graph.honest_count(10, 0.099)
+
+
+@pytest.mark.parametrize("pairwise", [0.0, 1.0, 2.0])
+def test_the_worst_party_of_a_small_graph_is_the_largest_of_all(pairwise):
+    """Also where pairs' noise is exactly as large as own noise, or none at all."""
+    every = gopa.party_mu(topologies.path(5), independent_std=2.0, pairwise_std=pairwise * 2.0)
+    worst_one = gopa.worst_mu(topologies.path(5), independent_std=2.0, pairwise_std=pairwise * 2.0, sensitivity=1.0)
+    assert worst_one.mu_upper == pytest.approx(every.max(), rel=1e-9)
+    assert every[worst_one.party] == pytest.approx(every.max(), rel=1e-9)

@@ -341,6 +341,7 @@ def test_describe_speaks_json():
     shown = gossip.pairwise(topologies.ring(8), rounds=8, std=2.0, sensitivity=1.0).describe()
     assert shown["fully_exposed"] == 1.0
     assert shown["largest_mu"] == shown["local_mu"] == 0.5
+    assert shown["mean_squared_mu"] == 0.25
     assert shown["undecided_attackers"] == 0
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -13,6 +14,7 @@ from scipy.stats import norm
 
 import sottovoce as sv
 from sottovoce.accounting import gaussian
+from sottovoce.accounting.calibration import noise_factor
 from sottovoce.accounting.gopa import (
     MaskedTradeoff,
     disconnection,
@@ -329,3 +331,10 @@ def test_a_target_without_delta_is_refused():
             sv.topologies.federation(20), algorithm, sv.noise.independent(sv.noise.Gaussian(std=1.0)), sv.observers.server(), rounds=1,
             sensitivity=2.0, epsilon=1.0, delta=0.0,
         )  # fmt: skip
+
+
+def test_no_noise_is_calibrated_for_somebody_who_learns_nothing():
+    found = account(sv.observers.server(), partners=40)
+    nothing = replace(found, tradeoff=replace(found.tradeoff, local=0.0))
+    with pytest.raises(sv.UnsupportedClaim, match="learns nothing"):
+        noise_factor(nothing, epsilon=1.0, delta=DELTA)

@@ -275,3 +275,17 @@ def test_the_longest_steps_count_also_where_the_last_is_the_longest(contribution
     found = account(algorithm=algorithm, noise=noise, observer=EVERYBODY, rounds=4)
     longest = [0.4, 0.3, 0.2, 0.1][:contributions]
     assert found.mu == pytest.approx(2.0 / 3.0 * math.sqrt(sum(step**2 for step in longest)))
+
+
+def test_how_often_an_agent_adds_to_a_token_is_assumed_on_walks_and_nowhere_else():
+    assert any("adds at most 5 gradients" in one for one in account(observer=EVERYBODY).assumptions)
+    assert any("every hop is drawn afresh" in one for one in account(losses=CONVEX).assumptions)
+    peers = sv.account(
+        sv.topologies.ring(7),
+        sv.algorithms.atc(step_size=STEP),
+        gradient_noise(3.0),
+        EVERYBODY,
+        rounds=3,
+        sensitivity=2.0,
+    )
+    assert not any("token" in one or "adds at most" in one for one in peers.assumptions)
