@@ -241,3 +241,16 @@ def test_whole_shifts_cost_a_quarter_per_entry_of_noise_and_of_masks():
     # Own noise takes shifts of one sign: no more than sqrt(d) times the change of them.
     many = IntegerNoise(own_std=2.0, honest_parties=50, dimension=1, mask_std=math.inf)
     assert many.shifted_mu(0.3, 4.0) == pytest.approx(math.sqrt(0.09 + 4.0 / 4))
+
+
+def test_rounded_masks_are_charged_for_the_largest_eigenvalue_a_degree_allows():
+    """Two sides of four parties, everybody masked with the other side: the Laplacian reaches twice the degree."""
+    across = np.block([[np.zeros((4, 4)), np.ones((4, 4))], [np.ones((4, 4)), np.zeros((4, 4))]])
+    largest = float(np.linalg.eigvalsh(np.diag(across.sum(axis=1)) - across)[-1])
+    own, mask, dimension, pairs = 3.0, 2.0, 2, 16
+    q = math.exp(-2 * math.pi**2 / (1 / mask**2 + largest / own**2))
+    exact = math.expm1(pairs * dimension * math.log1p(2 * sum(q ** (j * j) for j in range(1, 10))))
+    noise = IntegerNoise(
+        own_std=own, honest_parties=8, dimension=dimension, mask_std=mask, pairs=pairs, largest_degree=4
+    )
+    assert exact * (1 - 1e-12) <= noise.total_variation <= exact * 1.001

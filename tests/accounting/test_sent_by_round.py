@@ -63,3 +63,17 @@ def test_the_first_round_without_noise_is_the_one_that_is_named(law):
     )
     assert told.validity == "infinite"
     assert "In round 3 something of agent" in told.reason
+
+
+def test_a_record_needs_no_promise_where_its_own_agent_goes_on_from_what_it_sent():
+    """Agent 0 gives itself no weight, so that its models follow from messages; the other two keep clean copies of theirs."""
+    network = sv.topologies.from_matrix([[0.0, 0.5, 0.5], [0.5, 0.3, 0.2], [0.5, 0.2, 0.3]])
+    question = {"rounds": 4, "sensitivity": 1.0, "unit": "record"}
+    run = (
+        network,
+        sv.algorithms.atc(step_size=0.5),
+        sv.noise.independent(sv.noise.Gaussian(std=1.0), self_noise=False),
+    )
+    assert sv.account(*run, sv.observers.eavesdropper(), agent=0, **question).mu == pytest.approx(0.5 * math.sqrt(4))
+    with pytest.raises(sv.UnsupportedClaim, match="needs a promise"):
+        sv.account(*run, sv.observers.eavesdropper(), agent=1, **question)

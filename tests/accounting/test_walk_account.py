@@ -289,3 +289,10 @@ def test_how_often_an_agent_adds_to_a_token_is_assumed_on_walks_and_nowhere_else
         sensitivity=2.0,
     )
     assert not any("token" in one or "adds at most" in one for one in peers.assumptions)
+
+
+def test_the_reason_speaks_of_other_hops_only_where_they_hide_something():
+    words = "hidden by the noise of other hops"
+    assert words in account(losses=CONVEX).reason
+    assert words not in account(losses=CONVEX, observer=EVERYBODY).reason
+    assert words not in account().reason
