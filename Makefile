@@ -37,7 +37,7 @@ faults: setup
 # A sample of small changes to accounting/, each shown to the tests of its file: an hour. Cosmic Ray is needed for nothing else.
 mutants: setup
 	$(BIN)/python -m pip install --quiet 'cosmic-ray>=8.4,<9'
-	$(BIN)/python tools/mutants.py
+	$(one_thread) $(BIN)/python tools/mutants.py
 
 lint: setup
 	$(BIN)/ruff check .
