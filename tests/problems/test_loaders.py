@@ -239,7 +239,7 @@ def test_missing_file_is_refused(tmp_path, name):
 
 def test_folder_instead_of_a_file_is_refused(tmp_path):
     (tmp_path / "a.csv").mkdir()
-    assert "cannot be read" in refusal(tmp_path / "a.csv")
+    assert "this is a folder; a plain file is needed" in refusal(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv.gz", "folder/file", "a."])

@@ -69,7 +69,10 @@ def load_points(source: str | Path, *, target: str | None = None) -> tuple[Float
 
 def _path(source: str | Path, target: str | None) -> Path | None:
     """Return where the file is; None when the source is the name of a data set."""
-    path, named = Path(source).expanduser(), str(source) in LOADERS
+    try:
+        path, named = Path(source).expanduser(), str(source) in LOADERS
+    except RuntimeError as error:
+        raise ConfigError(f"{source}: there is no such home folder; write the whole path of the file.") from error
     if not named and path.suffix.lower() not in _ENDINGS:
         if path.suffix or len(path.parts) > 1:
             raise ConfigError(

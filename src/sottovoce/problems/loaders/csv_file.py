@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
-from sottovoce.problems.loaders.text import quoted, read_text, to_float
+from sottovoce.problems.loaders.text import brief, quoted, read_text, to_float
 
 Floats = NDArray[np.float64]
 
@@ -51,14 +51,14 @@ def pick_target(path: Path, names: list[str], table: Floats, *, target: str | No
     """Split a table into features [N, columns - 1] and the target column [N]; None is the last column."""
     if target is not None and target not in names:
         near = difflib.get_close_matches(target, names, n=1)
-        shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        shown = ", ".join(map(brief, names[:20])) + (", ..." if len(names) > 20 else "")
         raise ConfigError(
-            f"{path}, row 1: no column is named {target!r}; "
-            + (f"did you mean {near[0]!r}?" if near else f"columns are {shown}.")
+            f"{path}, row 1: no column is named {quoted(target)}; "
+            + (f"did you mean {quoted(near[0])}?" if near else f"columns are {shown}.")
         )
     if len(names) < 2:
         raise ConfigError(
-            f"{path}, row 1: {names[0]!r} is the only column; at least one feature and one target are needed, separated "
+            f"{path}, row 1: {quoted(names[0])} is the only column; at least one feature and one target are needed, separated "
             "by commas."
         )
     column = len(names) - 1 if target is None else names.index(target)
@@ -126,6 +126,6 @@ def _first_error(path: Path, names: list[str], numbers: list[int], rows: list[li
                 return ConfigError(f"{path}, row {number}: column {quoted(name)} {found}; {advice}, or remove the row.")
             if not math.isfinite(value):
                 return ConfigError(
-                    f"{path}, row {number}: column {quoted(name)} is {cell.strip()}; impute it or remove the row."
+                    f"{path}, row {number}: column {quoted(name)} is {brief(cell.strip())}; impute it or remove the row."
                 )
     raise AssertionError("a block that does not convert has a wrong cell")

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 from sottovoce.errors import ConfigError
 
 
-def read_text(path: Path) -> str:
-    """Return a UTF-8 file's text, line ends untouched.
+def check_plain_file(path: Path) -> None:
+    """Refuse what is no plain file: reading a pipe or a device may never end.
 
     Raises:
-        ConfigError: no such file, not readable, or not text.
+        ConfigError: no such file, or something else than a file.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        mode = os.stat(path).st_mode
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path}: there is no such file; paths are relative to the folder the program was started in."
         ) from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the path of a readable file.") from error
+    except ValueError as error:
+        raise ConfigError(f"{quoted(str(path))}: no file can have this name ({error}); give another.") from error
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise ConfigError(
+            f"{path}: this is {kinds.get(stat.S_IFMT(mode), 'a device')}; a plain file is needed, so give the path of one."
+        )
+
+
+def read_text(path: Path) -> str:
+    """Return a UTF-8 file's text, line ends untouched.
+
+    Raises:
+        ConfigError: no such file, no plain file, not readable, or not text.
+    """
+    check_plain_file(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the path of a readable file.") from error
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        row = path.read_bytes()[: error.start].count(b"\n") + 1
+        row = content[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}, row {row}: not UTF-8 text; save the file as UTF-8.") from error
 
 
@@ -37,3 +61,8 @@ def to_float(text: str) -> float | None:
 def quoted(text: str) -> str:
     """Return text from a file for a one-line message: escaped, and cut when long."""
     return ascii(text if len(text) <= 40 else text[:37] + "...")
+
+
+def brief(text: str) -> str:
+    """Return text from a file as `quoted` does, without the quotation marks."""
+    return quoted(text)[1:-1]
