@@ -18,7 +18,6 @@ import csv
 import io
 import json
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,11 +29,11 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import build
 from sottovoce.experiments.compare import compare
 from sottovoce.experiments.comparison import Comparison
-from sottovoce.experiments.config import apply_override, parse
+from sottovoce.experiments.config import parse, read_toml
 from sottovoce.experiments.experiment import Experiment, Privacy
 from sottovoce.experiments.privacy import observer_named, sensitivities
 from sottovoce.experiments.privacy_sections import ObserverName
-from sottovoce.experiments.values import Count, Positive, Section, suggest
+from sottovoce.experiments.values import Count, Positive, Section, brief, brief_value, suggest
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer
 
@@ -71,13 +70,7 @@ def read_comparison(path: str | Path, overrides: Sequence[str] = ()) -> Comparis
         ConfigError: naming the file, and what is wrong in it.
         IncompatibleChoice: parts are valid but not together.
     """
-    path = Path(path)
-    try:
-        data = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}). Give the path of a TOML file in UTF-8.") from error
-    for override in overrides:
-        apply_override(data, override)
+    data = read_toml(Path(path), overrides)
     section = _section(data.pop("compare", None), str(path))
     _refuse_idle_tables(data, str(path))
     base = {**data, "noise": {"kind": "none"}}
@@ -179,11 +172,11 @@ def _section(table: Any, source: str) -> CompareSection:
 def _explained(kind: str, place: Sequence[str], message: str, given: Any) -> str:
     match kind:
         case "extra_forbidden":
-            return f"{place[0]}: unknown key{suggest(place[0], CompareSection.model_fields)}"
+            return f"{brief(place[0])}: unknown key{suggest(place[0], CompareSection.model_fields)}"
         case "missing":
             return f"{place[0]}: this key is missing"
         case _:
-            return f"{'.'.join(place)}: {message[0].lower()}{message[1:]}; given {given!r}"
+            return f"{'.'.join(map(brief, place))}: {message[0].lower()}{message[1:]}; given {brief_value(given)}"
 
 
 def _refuse_idle_tables(data: Mapping[str, Any], source: str) -> None:

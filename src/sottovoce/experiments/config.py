@@ -15,7 +15,10 @@ from pydantic_core import ErrorDetails
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.privacy_sections import NESTED
 from sottovoce.experiments.sections import CHOICES, Config, ExperimentSection, PrivacySection, Section
-from sottovoce.experiments.values import suggest
+from sottovoce.experiments.values import brief, brief_value, suggest
+from sottovoce.problems.loaders.text import check_plain_file
+
+DEEPEST = 12  # levels of tables and lists; no key of ours lies deeper than six
 
 
 def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -24,18 +27,47 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: naming the file, and every section and key that is wrong.
     """
-    path = Path(path)
+    return parse(read_toml(Path(path), overrides), source=str(path))
+
+
+def read_toml(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The tables of a TOML file, with overrides applied on top, and nothing known yet about what they should hold.
+
+    Raises:
+        ConfigError: no plain file, no TOML, an override that cannot be read, or tables within tables beyond all measure.
+    """
+    check_plain_file(path)
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error}). Give the path of a TOML file in UTF-8.") from error
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}. Correct that place.") from error
+    except ValueError as error:  # also an integer of more digits than Python converts
+        raise ConfigError(f"{path}: not valid TOML: {brief(str(error), 200)}. Correct that place.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: {_TOO_DEEP}") from error
     for override in overrides:
         apply_override(data, override)
-    return parse(data, source=str(path))
+    if _deeper_than(data, DEEPEST):
+        raise ConfigError(f"{path}: {_TOO_DEEP}")
+    return data
+
+
+_TOO_DEEP = f"tables and lists lie more than {DEEPEST} levels within each other. Write them flat; no key needs that."
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    """Whether tables and lists are nested deeper; level by level, since deep ones would exhaust a recursion."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(layer)
 
 
 def parse(data: Mapping[str, Any], *, source: str) -> Config:
@@ -58,18 +90,18 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", key) for key in keys):
-        raise ConfigError(f"override {override!r}: write section.key=value, for example noise.std=0.1.")
+        raise ConfigError(f"override {brief(override)!r}: write section.key=value, for example noise.std=0.1.")
     value = _toml_value(override, text.strip())
     if len(keys) == 1 and not isinstance(value, dict):
         raise ConfigError(
-            f"override {override!r} names no section; write section.key=value, for example noise.std=0.1."
+            f"override {brief(override)!r} names no section; write section.key=value, for example noise.std=0.1."
         )
     table = data
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
             raise ConfigError(
-                f"override {override!r}: {key!r} is a single value in the file, so it has no keys below it."
+                f"override {brief(override)!r}: {key!r} is a single value in the file, so it has no keys below it."
             )
     table[keys[-1]] = value
 
@@ -78,10 +110,12 @@ def _toml_value(override: str, text: str) -> Any:
     if "\n" not in text:
         try:
             return tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):  # also integers with too many digits, and lists nested too deep
             if re.fullmatch(r"[A-Za-z_./~][^\s\"'\[\]{}#]*", text):
                 return text  # a bare string: noise.law=gaussian
-    raise ConfigError(f"override {override!r}: {text!r} is no TOML value; quote text with spaces or brackets.")
+    raise ConfigError(
+        f"override {brief(override)!r}: {brief(text)!r} is no TOML value; quote text with spaces or brackets."
+    )
 
 
 def _explain(detail: ErrorDetails, data: Mapping[str, Any]) -> list[str]:
@@ -92,47 +126,51 @@ def _explain(detail: ErrorDetails, data: Mapping[str, Any]) -> list[str]:
 
 
 def _sentence(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
-    path, table = _locate(detail["loc"], data)
+    path, tables = _locate(detail["loc"], data)
     given, context = detail["input"], detail.get("ctx", {})
     match detail["type"]:
         case "extra_forbidden" if len(path) == 1:
-            return f"[{path[0]}]: unknown section{suggest(path[0], Config.model_fields)}"
+            return f"{_place(path)}: unknown section{suggest(path[0], Config.model_fields)}"
         case "extra_forbidden":
-            return f"{_place(path)}: {_unknown_key(path, table)}"
+            return f"{_place(path)}: {_unknown_key(path, tables[len(path) - 1])}"
         case "missing":
             return f"{_place(path)}: this {'section' if len(path) == 1 else 'key'} is missing"
         case "union_tag_not_found":
             return f"{_place([*path, 'kind'])}: this key is missing; known: {', '.join(CHOICES[path[-1]])}"
         case "union_tag_invalid":
-            kind = str(table["kind"])
-            return f"{_place([*path, 'kind'])}: unknown kind {kind!r}{suggest(kind, CHOICES[path[-1]])}"
+            kind = str(tables[len(path)]["kind"])
+            return f"{_place([*path, 'kind'])}: unknown kind {brief(kind)!r}{suggest(kind, CHOICES[path[-1]])}"
         case "does_not_fit":
             return f"{_place(path)}: {context['message']}"
         case "literal_error":
             choices = re.findall(r"'([^']+)'", str(context["expected"]))
-            return f"{_place(path)}: unknown value {given!r}{suggest(str(given), choices)}"
+            return f"{_place(path)}: unknown value {brief_value(given)}{suggest(str(given), choices)}"
         case "model_type" | "model_attributes_type":
-            return f"{_place(path)}: this must be a table of keys; given {given!r}"
+            return f"{_place(path)}: this must be a table of keys; given {brief_value(given)}"
         case _:
             message = detail["msg"]
-            return f"{_place(path)}: {message[0].lower()}{message[1:]}; given {given!r}"
+            return f"{_place(path)}: {message[0].lower()}{message[1:]}; given {brief_value(given)}"
 
 
 def _place(path: Sequence[str]) -> str:
-    return f"[{path[0]}] {'.'.join(path[1:])}".rstrip()
+    return f"[{brief(path[0])}] {'.'.join(map(brief, path[1:]))}".rstrip()
 
 
-def _locate(location: Iterable[int | str], data: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """The keys of the file behind a pydantic location, which also lists the chosen kinds, and the innermost table on the way."""
+def _locate(location: Iterable[int | str], data: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The keys of the file behind a pydantic location, which also lists the chosen kinds, and the tables on the way.
+
+    tables[n] is what lies at the first n keys, an empty table where that is a single value.
+    """
     path: list[str] = []
-    table: Any = data
+    tables: list[Any] = [data]
     for step in map(str, location):
+        table = tables[-1]
         if step not in table and table.get("kind") == step:
             continue
         path.append(step)
-        if isinstance(table.get(step), dict):
-            table = table[step]
-    return path, table
+        inner = table.get(step)
+        tables.append(inner if isinstance(inner, dict) else {})
+    return path, tables
 
 
 def _unknown_key(path: Sequence[str], table: Mapping[str, Any]) -> str:

@@ -32,6 +32,8 @@ from sottovoce.problems import (
     unit_norm,
 )
 
+LARGEST_NUMBER = 1e15  # in data: sums of squares of a million such numbers stay below the largest float32, 3.4e38
+
 Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
 
 
@@ -77,8 +79,22 @@ def _dealt_out(section: Problem, num_agents: int, seed: int) -> Records:
         features = scale_features(features, section.bounds)
     elif section.data in LOADERS:  # scaling by the data themselves would leak them: these bounds are known beforehand
         features = scale_features(features, public_bounds(section.data))
+    _refuse_overflow(section.data, features, "feature")
+    _refuse_overflow(section.data, targets[:, None], "target")
     options = {"kind": "iid"} if section.partition is None else section.partition.model_dump()
     return partition(features, targets, num_agents=num_agents, seed=seed, **options)
+
+
+def _refuse_overflow(data: str, numbers: np.ndarray, what: str) -> None:
+    """Refuse numbers [N, columns] whose squares a simulation in single precision could not hold."""
+    wrong = np.argwhere(np.abs(numbers) > LARGEST_NUMBER)
+    if len(wrong):
+        record, column = (int(place) for place in wrong[0])
+        name = f"feature {column}" if what == "feature" else "the target"
+        raise ConfigError(
+            f"{data}: {name} of record {record}, both counted from 0, is {numbers[record, column]:g}; numbers above {LARGEST_NUMBER:g} in size "
+            f"overflow when they are squared. Scale the data{', or give [problem] bounds' if what == 'feature' else ''}."
+        )
 
 
 def _whole(section: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.values import Count, Delta, NonNegative, Positive, Section, suggest, wrong
+from sottovoce.experiments.values import (
+    Count,
+    Delta,
+    NonNegative,
+    Positive,
+    Section,
+    brief,
+    brief_value,
+    suggest,
+    wrong,
+)
 from sottovoce.observers import OBSERVERS, Observer, final_model
 
 _AGENT = re.compile(r"[0-9]{1,9}")
@@ -50,17 +60,17 @@ def observer_named(text: str) -> Observer:
 def _single(text: str, whole: str) -> Observer:
     name, colon, rest = text.partition(":")
     if name not in OBSERVERS:
-        given = f"{name!r}" if name == whole else f"{name!r} in {whole!r}"
+        given = f"{brief(name)!r}" if name == whole else f"{brief(name)!r} in {brief(whole)!r}"
         raise ConfigError(f"unknown observer {given}{suggest(name, OBSERVERS)}")
     make = OBSERVERS[name]
     if name not in _EXAMPLES:
         if colon:
-            raise ConfigError(f"observer {text!r}: {name} takes nothing after its name; write {name!r}")
+            raise ConfigError(f"observer {brief(text)!r}: {name} takes nothing after its name; write {name!r}")
         return make()
     found = _MEMBERS[name](make, [item.strip() for item in rest.split(",")])
     if found is None:
         raise ConfigError(
-            f"observer {text!r} cannot be read; write it like {_EXAMPLES[name]!r}, agents numbered from 0"
+            f"observer {brief(text)!r} cannot be read; write it like {_EXAMPLES[name]!r}, agents numbered from 0"
         )
     return found
 
@@ -163,7 +173,7 @@ def _losses(given: Any) -> Any:
     if given == "problem" or isinstance(given, PromiseSection):
         return given
     raise wrong(
-        f'write "problem" for what the problem itself can promise, or {{ beta = .., nu = .. }}; given {given!r}'
+        f'write "problem" for what the problem itself can promise, or {{ beta = .., nu = .. }}; given {brief_value(given)}'
     )
 
 
@@ -172,7 +182,7 @@ def _participation(given: Any) -> Any:
         return CyclicSection.model_validate(given)
     if given in ("every-round", "once") or isinstance(given, CyclicSection):
         return given
-    raise wrong(f'write "every-round", "once" or {{ times = .., gap = .. }}; given {given!r}')
+    raise wrong(f'write "every-round", "once" or {{ times = .., gap = .. }}; given {brief_value(given)}')
 
 
 class PrivacySection(Section):

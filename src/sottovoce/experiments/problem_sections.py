@@ -6,7 +6,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from sottovoce.experiments.values import Count, Fraction, NonNegative, Positive, Section, Seed, wrong
+from sottovoce.experiments.values import (
+    LARGEST,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+    Seed,
+    brief_value,
+    wrong,
+)
 
 
 class PartitionSection(Section):
@@ -49,8 +59,10 @@ Partition = Annotated[IidPartition | DirichletPartition | LabelPartition | SizeP
 def _range(given: Any) -> Any:
     """A TOML list [low, high] as a pair."""
     numbers = isinstance(given, list | tuple) and all(type(number) in (int, float) for number in given)
-    if not numbers or len(given) != 2 or not all(map(math.isfinite, given)) or given[0] > given[1]:
-        raise wrong(f"write two finite numbers, [low, high]; given {given!r}")
+    if not numbers or len(given) != 2 or not all(-math.inf < number < math.inf for number in given) or given[0] > given[1]:
+        raise wrong(f"write two finite numbers, [low, high]; given {brief_value(given)}")
+    if max(map(abs, given)) > LARGEST:
+        raise wrong(f"numbers should be at most {LARGEST:g} in size; given {brief_value(given)}")
     return tuple(map(float, given))
 
 
@@ -58,7 +70,7 @@ def _deviations(given: Any) -> Any:
     """A range of standard deviations."""
     low, high = _range(given)
     if low < 0:
-        raise wrong(f"standard deviations are not negative; given {given!r}")
+        raise wrong(f"standard deviations are not negative; given {brief_value(given)}")
     return low, high
 
 
@@ -68,7 +80,7 @@ def _ranges(given: Any) -> Any:
         return tuple(_ranges(limits) for limits in given)
     low, high = _range(given)
     if low == high:
-        raise wrong(f"a range needs low < high; given {given!r}")
+        raise wrong(f"a range needs low < high; given {brief_value(given)}")
     return low, high
 
 
@@ -76,7 +88,9 @@ def _widths(given: Any) -> Any:
     """One width, or a TOML list of them, as a tuple."""
     widths = tuple(given) if isinstance(given, list | tuple) else (given,)
     if not widths or not all(type(width) is int and width >= 1 for width in widths):
-        raise wrong(f"write one whole number of at least 1, or a list with one for each hidden layer; given {given!r}")
+        raise wrong(
+            f"write one whole number of at least 1, or a list with one for each hidden layer; given {brief_value(given)}"
+        )
     return widths
 
 

@@ -4,20 +4,52 @@ import difflib
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+# Products, quotients and squares of numbers within these stay within floating point. Beyond them nothing has a meaning: with noise of
+# 1e300 a sum of squares is infinite, and so would be every number that is computed from it.
+SMALLEST, LARGEST = 1e-30, 1e30
 
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[
+    float, Field(gt=0, le=LARGEST, allow_inf_nan=False), AfterValidator(lambda value: _not_tiny(value))
+]
+NonNegative = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _not_tiny(value: float) -> float:
+    if value < SMALLEST:
+        raise wrong(f"input should be at least {SMALLEST:g}; given {value:g}")
+    return value
 
 
 def wrong(message: str) -> PydanticCustomError:
     """A complaint that `config` passes on in these words."""
     return PydanticCustomError("does_not_fit", "{message}", {"message": message})
+
+
+def brief(text: str, longest: int = 60) -> str:
+    """Text that somebody wrote, for a message: cut when long, and without characters that do something to a terminal."""
+    cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    return cut if cut.isprintable() else ascii(cut)[1:-1]
+
+
+def brief_value(given: object) -> str:
+    """A value as Python writes it, for a message."""
+    return brief(repr(given), 100)
+
+
+def complaint(detail: ErrorDetails) -> str:
+    """What pydantic says about one value, in one sentence without its full stop: where it is, what is wrong, what was given."""
+    place, message = ".".join(brief(str(step)) for step in detail["loc"]), detail["msg"].removeprefix("Value error, ")
+    said = "this key is missing" if detail["type"] == "missing" else f"{message[0].lower()}{message[1:]}"
+    return (
+        f"{place}: {said}" if detail["type"] == "missing" else f"{place}: {said}; given {brief_value(detail['input'])}"
+    )
 
 
 def suggest(given: str, choices: Iterable[str]) -> str:
