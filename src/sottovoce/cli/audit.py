@@ -47,17 +47,19 @@ def audit(
     from sottovoce.experiments import build, read
     from sottovoce.experiments.audit import audits, describe_audits
     from sottovoce.experiments.privacy_sections import observer_named
+    from sottovoce.experiments.record import results_folder
 
     if attack not in ATTACKS:
         raise ConfigError(f"--attack {attack!r}; choose one of {', '.join(ATTACKS)}.")
     experiment = build(read(file, overrides or ()))
     who = [observer_named(name) for name in observer or ()]
-    with _telling(visible=not as_json) as tell:
-        found = audits(
-            experiment, who, pairs=pairs, confidence=confidence, attack=attack, agent=agent, progress=tell  # type: ignore[arg-type]
-        )  # fmt: skip
-    value = describe_audits(found)
-    value["files"] = [] if out is None else _written(value, found, out)
+    with contextlib.nullcontext() if out is None else results_folder(out):
+        with _telling(visible=not as_json) as tell:
+            found = audits(
+                experiment, who, pairs=pairs, confidence=confidence, attack=attack, agent=agent, progress=tell  # type: ignore[arg-type]
+            )  # fmt: skip
+        value = describe_audits(found)
+        value["files"] = [] if out is None else _written(value, found, out)
     lines = [
         f"inf for {each.guarantee.observer}: {each.guarantee.reason}" for each in found if math.isinf(each.epsilon)
     ]
@@ -77,10 +79,8 @@ def audit(
 
 
 def _written(value: dict[str, Any], found: "Sequence[Audit]", folder: Path) -> list[str]:
-    from sottovoce.experiments.record import make_folder
     from sottovoce.reports.scores import audit_figures
 
-    make_folder(folder)
     stored = folder / "audit.json"
     stored.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return [str(stored), *(str(path) for path in audit_figures(found, folder))]

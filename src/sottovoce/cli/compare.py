@@ -22,7 +22,7 @@ def compare(
     started = time.perf_counter()
     from sottovoce.experiments.comparison import aligned
     from sottovoce.experiments.comparison_file import read_comparison, run_comparison, write_comparison
-    from sottovoce.experiments.record import make_folder
+    from sottovoce.experiments.record import results_folder
     from sottovoce.reports.frontier import comparison_figures
 
     chosen = read_comparison(file, overrides or ())
@@ -30,10 +30,10 @@ def compare(
         raise ConfigError(
             f"{file}: [experiment] repeats: one repeat has no standard error, so no winner can be named; give 2 or more."
         )
-    found = run_comparison(chosen, progress=not as_json)
     folder = out or Path("runs") / f"compare-{chosen.name}"
-    make_folder(folder)
-    paths = [*write_comparison(found, folder), *comparison_figures(found, folder)]
+    with results_folder(folder):
+        found = run_comparison(chosen, progress=not as_json)
+        paths = [*write_comparison(found, folder), *comparison_figures(found, folder)]
     seconds = time.perf_counter() - started
     parts = []
     for observer in found.observers:

@@ -21,10 +21,12 @@ def demo(
     """Let twenty hospitals learn a tumour classifier together, with noise on every message."""
     started = time.perf_counter()
     from sottovoce.experiments.demo import run_demo
+    from sottovoce.experiments.record import results_folder
     from sottovoce.reports.demo import demo_figures
 
-    found = run_demo(out, progress=not as_json)
-    figures = demo_figures(found, out / "figures")
+    with results_folder(out):
+        found = run_demo(out, progress=not as_json)
+        figures = demo_figures(found, out / "figures")
     accuracies = found.accuracies()
     seconds = time.perf_counter() - started
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -18,10 +18,13 @@ def new(
     """Write a commented configuration to start from."""
     text = files("sottovoce.cli").joinpath("template.toml").read_text(encoding="utf-8")
     try:
+        if file.exists() and not file.is_file():
+            raise ConfigError(f"{file} exists and is no plain file; choose another name.")
         with file.open("w" if force else "x", encoding="utf-8") as target:
             target.write(text)
     except FileExistsError as error:
         raise ConfigError(f"{file} exists; choose another name, or overwrite it with --force.") from error
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written ({error.strerror}); choose another place.") from error
+    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{file} cannot be written ({reason}); choose another place.") from error
     show({"file": str(file)}, as_json=as_json, text=f"{file} written. Next: sottovoce run {file}")

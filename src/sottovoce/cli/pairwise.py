@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from sottovoce.accounting.rounding import shown
 from sottovoce.cli.output import JsonOption, show
@@ -32,28 +33,30 @@ def pairwise(
 
     from sottovoce.experiments import build, read
     from sottovoce.experiments.pairwise import describe_pairs, pairs_of
-    from sottovoce.experiments.record import make_folder
+    from sottovoce.experiments.record import results_folder
     from sottovoce.reports.pairwise import drawable, pairs_figures
 
     config = read(file, overrides or ())
     experiment = build(config)
-    with _telling(visible=not as_json) as tell:
-        found = pairs_of(experiment, attacker=attacker, progress=tell)
     folder = out or Path("runs") / f"pairwise-{config.experiment.name}"
-    make_folder(folder)
-    arrays = {"mu": found.mu, "distances": found.distances, "attacker": np.array(found.attacker)}
-    arrays["attacker_proven_mu"] = found.proven_mu
-    if found.resolved is not None:
-        arrays["resolved"] = found.resolved
-    np.savez_compressed(folder / "pairs.npz", allow_pickle=False, **arrays)
-    paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder)]
+    with results_folder(folder):
+        with _telling(visible=not as_json) as tell:
+            found = pairs_of(experiment, attacker=attacker, progress=tell)
+        arrays = {"mu": found.mu, "distances": found.distances, "attacker": np.array(found.attacker)}
+        arrays["attacker_proven_mu"] = found.proven_mu
+        if found.resolved is not None:
+            arrays["resolved"] = found.resolved
+        np.savez_compressed(folder / "pairs.npz", allow_pickle=False, **arrays)
+        paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder)]
     notes = _notes(found)
     if np.isinf(np.delete(found.mu[:, found.attacker], found.attacker)).any():
         notes.append(f"Agent {found.attacker} reads something of somebody without noise, so its network is not drawn.")
     if not drawable(experiment.topology):
         notes.append(f"The network of {experiment.topology.num_agents:,} agents is too large for a picture.")
     value = {**describe_pairs(found), "notes": notes, "files": [str(path) for path in paths]}
-    show(value, as_json=as_json, text=Group(_table(value), *notes, f"pairs.npz and figures in {folder}"))
+    show(
+        value, as_json=as_json, text=Group(_table(value), *map(Text, notes), Text(f"pairs.npz and figures in {folder}"))
+    )
 
 
 def _notes(pairs: "Pairs") -> list[str]:

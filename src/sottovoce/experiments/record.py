@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
-from sottovoce.errors import ConfigError, SottovoceError
+from sottovoce.errors import ConfigError
 from sottovoce.simulation.run import Run, join
 
 FORMAT_VERSION = 1
@@ -87,40 +87,45 @@ def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, 
         ConfigError: if the folder belongs to something else, to a run of another configuration, to an unfinished run of other library
             versions (its continuation would not be the same run), or is being written by another process.
     """
+    check_folder(folder)
     if folder.is_dir() and not (folder / "run.json").exists() and any(not _ours(path) for path in folder.iterdir()):
         raise ConfigError(f"{folder} exists and is not a run folder; choose another with --out.")
-    make_folder(folder)
-    with _only_writer(folder):
+    with results_folder(folder), _only_writer(folder):
         for leftover in folder.rglob("*.part"):
             leftover.unlink()
-        if not (folder / "run.json").exists():
-            header = {
-                "format_version": FORMAT_VERSION,
-                "status": "running",
-                "config": config,
-                "versions": versions(),
-                "description": description,
-            }
-            _write_json(folder / "run.json", header)
-            try:
-                yield Record(folder=folder, header=header, start=None)
-            except SottovoceError:
-                if not (folder / "checkpoint.safetensors").exists():
-                    _forget(folder)
-                raise
-            return
-        header = _read_header(folder)
-        _check_same_run(folder, header, config)
-        described: Any = header["description"]
-        if described.get("data_digest") != description.get("data_digest"):
-            raise ConfigError(
-                f"{folder} holds a run on other records: the data file has changed. Choose another folder with --out."
-            )
-        if header["status"] == "finished":
-            _remove_partial_results(folder)
-            yield Record(folder=folder, header=header, start=None)
-        else:
-            yield Record(folder=folder, header=header, start=_last_checkpoint(folder))
+        record = _opened(folder, config, description)
+        try:
+            yield record
+        except BaseException:
+            # Whatever stopped it, a run without a checkpoint has nothing to continue from.
+            if not record.finished and not (folder / "checkpoint.safetensors").exists():
+                _forget(folder)
+            raise
+
+
+def _opened(folder: Path, config: dict[str, Any], description: dict[str, Any]) -> Record:
+    """The record of a folder that this process holds; a new run's header is written first."""
+    if not (folder / "run.json").exists():
+        header = {
+            "format_version": FORMAT_VERSION,
+            "status": "running",
+            "config": config,
+            "versions": versions(),
+            "description": description,
+        }
+        _write_json(folder / "run.json", header)
+        return Record(folder=folder, header=header, start=None)
+    header = _read_header(folder)
+    _check_same_run(folder, header, config)
+    described: Any = header["description"]
+    if described.get("data_digest") != description.get("data_digest"):
+        raise ConfigError(
+            f"{folder} holds a run on other records: the data file has changed. Choose another folder with --out."
+        )
+    if header["status"] == "finished":
+        _remove_partial_results(folder)
+        return Record(folder=folder, header=header, start=None)
+    return Record(folder=folder, header=header, start=_last_checkpoint(folder))
 
 
 def save(run: Run, path: str | Path) -> None:
@@ -201,14 +206,61 @@ def _read_header(folder: Path) -> dict[str, Any]:
     return header
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, or say why it cannot be."""
+def check_folder(folder: Path) -> None:
+    """Refuse what cannot be a folder of results, before any work is done for it.
+
+    Raises:
+        ConfigError: a file has this name, or nothing can.
+    """
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{folder} cannot be a folder of results (something else has this name); choose another with --out.")
+    except OSError as error:
+        raise _no_folder(folder, error) from error
+
+
+def make_folder(folder: Path) -> list[Path]:
+    """Make a folder and those above it, or say why it cannot be; returns those that are new, the deepest first."""
+    check_folder(folder)
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        _remove_empty(new)
+        raise _no_folder(folder, error) from error
+    return new
+
+
+@contextlib.contextmanager
+def results_folder(folder: Path) -> Iterator[None]:
+    """Make a folder for results before the work, so that a bad name is refused at once; remove it if nothing comes of the work.
+
+    Raises:
+        ConfigError: the folder cannot be made, or not be written.
+    """
+    new = make_folder(folder)
+    try:
+        yield
     except OSError as error:
-        raise ConfigError(
-            f"{folder} cannot be a folder of results ({error.strerror}); choose another with --out."
-        ) from error
+        _remove_empty(new)
+        if error.filename is not None and Path(os.fsdecode(error.filename)).is_relative_to(folder):
+            raise _no_folder(folder, error) from error
+        raise
+    except BaseException:
+        _remove_empty(new)
+        raise
+
+
+def _no_folder(folder: Path, error: OSError | ValueError) -> ConfigError:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    name = str(folder) if len(str(folder)) <= 80 else f"{str(folder)[:77]}..."
+    return ConfigError(f"{name} cannot be a folder of results ({reason}); choose another with --out.")
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for each in folders:
+        with contextlib.suppress(OSError):  # not empty, or never made
+            each.rmdir()
 
 
 def _check_same_run(folder: Path, header: dict[str, Any], config: dict[str, Any]) -> None:
@@ -268,11 +320,10 @@ def _remove_partial_results(folder: Path) -> None:
 
 
 def _forget(folder: Path) -> None:
-    """Leave nothing behind of a run that was refused before its first chunk."""
-    for name in ("run.json", "run.lock"):
-        (folder / name).unlink()
-    with contextlib.suppress(OSError):  # not empty, so not only ours
-        folder.rmdir()
+    """Leave nothing behind of a run that was refused, or failed, before its first checkpoint."""
+    _remove_partial_results(folder)
+    for name in ("run.json", "run.lock", "models.safetensors"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _ours(path: Path) -> bool:
@@ -291,14 +342,24 @@ def _readable(folder: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
     """Hold the folder; the operating system lets go of the lock when a process dies, however it dies."""
-    with (folder / "run.lock").open("w") as lock:
+    path = folder / "run.lock"
+    new = not path.exists()
+    with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            held = path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())
+        except BlockingIOError:
+            held = False
+        if not held:  # or held, but of a file that another process has just removed
             raise ConfigError(
                 f"{folder} is being written by another process; wait for it, or choose another with --out."
-            ) from error
-        yield
+            )
+        try:
+            yield
+        except BaseException:
+            if new:
+                path.unlink(missing_ok=True)
+            raise
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
@@ -318,9 +379,13 @@ def _write(path: Path, content: bytes) -> None:
     """Write beside, flush to the disk, then rename: the final name never shows a half-written file."""
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    _flush(part)
-    part.replace(path)
+    try:
+        part.write_bytes(content)
+        _flush(part)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
     _flush(path.parent)
 
 

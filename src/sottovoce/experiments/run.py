@@ -19,7 +19,7 @@ from sottovoce.experiments.privacy import (
     statement,
     within_budget,
 )
-from sottovoce.experiments.record import is_finished, load, open_record
+from sottovoce.experiments.record import check_folder, is_finished, load, open_record
 from sottovoce.experiments.sections import Config
 from sottovoce.simulation.engine import chunks
 from sottovoce.simulation.run import Run
@@ -43,6 +43,7 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
         UnsupportedClaim: if nothing is proved for one of the observers.
     """
     folder = Path(folder)
+    check_folder(folder)
     experiment = build(config)
     stated: dict[str, Any] | None = None
     spent: dict[str, np.ndarray] = {}
