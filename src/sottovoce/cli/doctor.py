@@ -6,6 +6,7 @@ import re
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from sottovoce.cli.output import JsonOption, show
@@ -27,7 +28,7 @@ def doctor(as_json: JsonOption = False) -> None:
     }
     table = Table.grid(padding=(0, 2))
     for name, fact in facts.items():
-        table.add_row(f"[bold]{name.removesuffix('_bytes').replace('_', ' ')}[/bold]", _sentence(name, fact))
+        table.add_row(f"[bold]{name.removesuffix('_bytes').replace('_', ' ')}[/bold]", escape(_sentence(name, fact)))
     show(facts, as_json=as_json, text=table)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -35,7 +36,7 @@ def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per
     worst = _worst(rows) if per_agent else set()
     for position, row in enumerate(rows):
         agent = f"{row['agent']} worst" if position in worst else f"{row['agent']}"
-        table.add_row(row["observer"], agent, _number(epsilon_of(row)), _mu(row), _linear(row), _validity(row))
+        table.add_row(escape(row["observer"]), agent, _number(epsilon_of(row)), _mu(row), _linear(row), _validity(row))
     infinite = dict.fromkeys(f"{row['observer']}: {row['reason']}" for row in rows if row["validity"] == "infinite")
     notes = [*(f"inf for {line}" for line in infinite), *stated["notes"]]
     if any(

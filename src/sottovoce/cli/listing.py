@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from sottovoce.algorithms import ALGORITHMS
@@ -35,7 +36,7 @@ def list_choices(as_json: JsonOption = False) -> None:
     for title, things in choices.items():
         table.add_row(f"[bold]{title}[/bold]")
         for name, line in things.items():
-            table.add_row(f"  {name}", line)
+            table.add_row(f"  {escape(name)}", escape(line))
     show(choices, as_json=as_json, text=table)
 
 

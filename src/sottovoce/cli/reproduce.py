@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,13 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.errors import ConfigError
 
 if TYPE_CHECKING:
+    from sottovoce.experiments.reproduction import Outcome, Reproduction, Verdict
     from sottovoce.reports.reproduction import CellTable
 
 
@@ -34,77 +37,84 @@ def reproduce(
     as_json: JsonOption = False,
 ) -> None:
     """Run a reproduction: figures, numbers beside exact theory, and a verdict on every claim of the document."""
-    from sottovoce.experiments.reproduction import list_reproductions
+    from sottovoce.experiments.reproduction import list_reproductions, read_reproduction
 
-    if accept is not None and (overrides or accept <= 0):
+    if accept is not None and (overrides or not 0 < accept < 1):
         raise ConfigError(
-            "--accept stores what is found as expected.json: it needs a tolerance above 0 and no overrides."
+            f"--accept {accept:g} stores what is found as expected.json: it needs a relative tolerance between 0 and 1, such as 0.05, "
+            f"and no overrides."
         )
     if name == "list":
         known = list_reproductions()
         table = Table("name", "what", box=None)
         for key, title in known.items():
-            table.add_row(key, title)
+            table.add_row(escape(key), escape(title))
         show({"reproductions": known}, as_json=as_json, text=table)
         return
-    found = [
-        _one(each, out / Path(each).name, as_json, accept, overrides or [])
-        for each in (known if name == "all" else [name])
-    ]
+    # All of them are read before the first one runs, which may take hours.
+    chosen = [read_reproduction(each, overrides or []) for each in (list_reproductions() if name == "all" else [name])]
+    found = [_one(each, out / each.name, as_json=as_json, accept=accept, replaced=bool(overrides)) for each in chosen]
     show({"reproductions": [value for value, _ in found]}, as_json=as_json, text=Group(*(text for _, text in found)))
     if any(value["differences_from_expected"] for value, _ in found):
         raise typer.Exit(1)
 
 
 def _one(
-    name: str, folder: Path, as_json: bool, accept: float | None, overrides: list[str]
+    chosen: "Reproduction", folder: Path, *, as_json: bool, accept: float | None, replaced: bool
 ) -> tuple[dict[str, Any], RenderableType]:
+    """Run one reproduction, keep its results, and hold them against expected.json unless values were replaced."""
     from sottovoce.experiments import reproduction as experiments
-    from sottovoce.experiments.record import make_folder
+    from sottovoce.experiments.record import results_folder
     from sottovoce.reports.reproduction import cell_tables, markdown, outcome_figures
 
     started = time.perf_counter()
-    chosen = experiments.read_reproduction(name, overrides)
-    make_folder(folder)
-    with _telling(chosen.name, shown=not as_json) as tell:
-        outcome = experiments.reproduce(chosen, progress=tell)
-    figures = outcome_figures(outcome, folder)
-    result = experiments.expected_of(outcome, 0.0)
-    (folder / "result.json").write_text(json.dumps(result, indent=2), encoding="utf-8")
-    (folder / "table.md").write_text(markdown(outcome), encoding="utf-8")
+    expected = None if replaced or accept is not None else experiments.read_expected(chosen)
+    with results_folder(folder):
+        with _telling(chosen.name, shown=not as_json) as tell:
+            outcome = experiments.reproduce(chosen, progress=tell)
+        figures = outcome_figures(outcome, folder)
+        result = experiments.expected_of(outcome, 0.0)
+        (folder / "result.json").write_text(json.dumps(result, indent=2), encoding="utf-8")
+        (folder / "table.md").write_text(markdown(outcome), encoding="utf-8")
     if accept is not None:
-        stored = json.dumps(experiments.expected_of(outcome, accept), indent=1)
-        (chosen.folder / "expected.json").write_text(stored + "\n", encoding="utf-8")
-    expected = None if overrides else experiments.read_expected(chosen)
+        expected = experiments.expected_of(outcome, accept)
+        (chosen.folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
     departures = None if expected is None else experiments.differences(outcome, expected)
     value = {
         "name": chosen.name,
-        "verdicts": {
-            v.claim.id: {
-                "text": v.claim.text,
-                "verdict": v.verdict,
-                "where": list(v.where),
-                "numbers": v.numbers,
-                "exact": v.exact,
-            }
-            for v in outcome.verdicts
-        },
+        "verdicts": {verdict.claim.id: _described(verdict) for verdict in outcome.verdicts},
         "differences_from_expected": departures,
         "figures": [str(path) for path in figures],
         "seconds": time.perf_counter() - started,
     }
-    table = Table("claim of the document", "verdict", "found", "exact theory", title=chosen.about.title)
-    for v in outcome.verdicts:
-        verdict = v.verdict if v.verdict != "holds when" else f"holds when {', '.join(v.where)}"
-        table.add_row(v.claim.text, verdict, _numbers(v.numbers), _numbers(v.exact))
-    agreement = "not compared, since values were replaced" if overrides else "no expected numbers stored"
+    agreement = "not compared, since values were replaced" if replaced else "no expected numbers stored"
     if departures is not None:
         agreement = (
             "agrees with expected.json" if not departures else "DEPARTS from expected.json:\n" + "\n".join(departures)
         )
     cells = [_printed(each) for each in cell_tables(outcome)]
     found = f"{agreement}; figures, table.md and result.json in {folder}; {value['seconds']:.0f} s"
-    return value, Group(*cells, table, found)
+    return value, Group(*cells, _verdicts(outcome), Text(found))
+
+
+def _described(verdict: "Verdict") -> dict[str, Any]:
+    """Plain values for JSON, which has no infinite numbers."""
+    numbers, exact = (
+        {place: number if math.isfinite(number) else None for place, number in found.items()}
+        for found in (verdict.numbers, verdict.exact)
+    )
+    return {
+        "text": verdict.claim.text, "verdict": verdict.verdict, "where": list(verdict.where), "numbers": numbers, "exact": exact
+    }  # fmt: skip
+
+
+def _verdicts(outcome: "Outcome") -> Table:
+    title = escape(outcome.reproduction.about.title)
+    table = Table("claim of the document", "verdict", "found", "exact theory", title=title)
+    for v in outcome.verdicts:
+        verdict = v.verdict if v.verdict != "holds when" else f"holds when {', '.join(v.where)}"
+        table.add_row(*map(escape, (v.claim.text, verdict, _numbers(v.numbers), _numbers(v.exact))))
+    return table
 
 
 @contextlib.contextmanager
@@ -114,7 +124,7 @@ def _telling(name: str, *, shown: bool) -> Iterator[Callable[[str], None]]:
     if not shown:
         yield lambda text: None
     elif console.is_terminal:
-        with console.status(f"{name}: start") as status:
+        with console.status(escape(f"{name}: start")) as status:
             yield lambda text: status.update(escape(f"{name}: {text}"))
     else:
         yield lambda text: console.print(escape(f"{name}: {text}"))

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from sottovoce.cli.guarantees import guarantee_table
 from sottovoce.cli.output import JsonOption, show
@@ -39,7 +41,7 @@ def run(
         text=Group(
             _table(metrics),
             *([] if stated is None else [guarantee_table(stated)]),
-            f"results in {folder}",
+            Text(f"results in {folder}"),
         ),
     )
 
@@ -52,6 +54,7 @@ def _table(metrics: dict[str, dict[str, float | None]]) -> Table:
         cells = (values["mean"], values["standard_error"], values["decibels"])
         formats = (".4g", ".2g", ".2f")
         table.add_row(
-            name, *("" if cell is None else format(cell, spec) for cell, spec in zip(cells, formats, strict=True))
+            escape(name),
+            *("" if cell is None else format(cell, spec) for cell, spec in zip(cells, formats, strict=True)),
         )
     return table

@@ -12,24 +12,27 @@ A reproduction is a folder with `config.toml` (an ordinary configuration plus `[
 """
 
 import json
-import tomllib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config import apply_override
+from sottovoce.experiments.config import apply_override, read_toml
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
 from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
 from sottovoce.experiments.sections import Section
 from sottovoce.experiments.study import Cell, StudyResult, StudySection, run_study
+from sottovoce.experiments.values import NonNegative, brief_value, complaint
+from sottovoce.problems.loaders.text import read_text
 
 Cells = Mapping[str, Mapping[str, Cell]]  # [series][across]
 AnyStudy = StudySection | PrivacyStudySection
+AnySection = TypeVar("AnySection", bound=Section)
 
 
 class RatioCheck(Section):
@@ -88,6 +91,21 @@ class ReproductionSection(Section):
 
     title: str
     document: str
+
+
+class ExpectedVerdict(Section):
+    """What became of a claim when the numbers were stored."""
+
+    verdict: Literal["holds", "does not hold", "holds when"]
+    where: list[str]
+
+
+class ExpectedSection(Section):
+    """What `expected.json` holds."""
+
+    tolerance: NonNegative
+    cells: dict[str, dict[str, dict[str, dict[str, float]]]]  # [study][measure][series][place]
+    verdicts: dict[str, ExpectedVerdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,30 +174,53 @@ def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Repr
             raise ConfigError(f"no reproduction {str(folder)!r}; known: {known}.")
         folder = named
     path = folder / "config.toml"
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        about = ReproductionSection.model_validate(data.pop("reproduction", {}))
-        studies = tuple(StudySection.model_validate(table) for table in data.pop("study", []))
-        claims = tuple(ClaimSection.model_validate(table) for table in data.pop("claim", []))
-        given = len(data.get("privacy_study", []))
-        tables = {table.get("name"): table for table in data.pop("privacy_study", [])}
-        for override in overrides:
-            own = override.partition(".")[0].strip() in tables
-            apply_override(tables if own else data, override)
-            if not own:
-                _check_reaches_a_study(override, studies, path)
-        privacy_studies = tuple(read_privacy_study(table) for table in tables.values())
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    data = read_toml(path)
+    about = _model(ReproductionSection, data.pop("reproduction", {}), f"{path}: [reproduction]")
+    studies = tuple(_model(StudySection, table, f"{path}: [[study]]") for table in _tables(data, "study", path))
+    claims = tuple(_model(ClaimSection, table, f"{path}: [[claim]]") for table in _tables(data, "claim", path))
+    listed = _tables(data, "privacy_study", path)
+    tables: dict[str, Any] = {str(table.get("name")): table for table in listed}
+    for override in overrides:
+        own = override.partition(".")[0].strip() in tables
+        apply_override(tables if own else data, override)
+        if not own:
+            _check_reaches_a_study(override, studies, path)
+    privacy_studies = tuple(_privacy_study(table, path) for table in tables.values())
     every: list[AnyStudy] = [*studies, *privacy_studies]
     by_name = {study.name: study for study in every}
-    if len(by_name) < len(studies) + given:
+    if len(by_name) < len(studies) + len(listed):
         raise ConfigError(f"{path}: two studies have one name. Give each its own.")
     for claim in claims:
         _check_claim(claim, by_name, path)
     return Reproduction(
         name=folder.name, folder=folder, about=about, base=data, studies=studies, claims=claims, privacy_studies=privacy_studies
     )  # fmt: skip
+
+
+def _tables(data: dict[str, Any], name: str, path: Path) -> list[dict[str, Any]]:
+    """The tables [[name]] of a file, taken out of it."""
+    given = data.pop(name, [])
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise ConfigError(f"{path}: {name} is {brief_value(given)}, not a list of tables. Write [[{name}]] above each.")
+    return given
+
+
+def _model(section: type[AnySection], table: Any, place: str) -> AnySection:
+    """One table as the section it should be."""
+    try:
+        return section.model_validate(table)
+    except ValidationError as error:
+        problems = [complaint(detail) for detail in error.errors(include_url=False)]
+    raise ConfigError(f"{place} {'; '.join(problems)}.")
+
+
+def _privacy_study(table: Mapping[str, Any], path: Path) -> PrivacyStudySection:
+    place = f"{path}: [[privacy_study]]"
+    try:
+        return read_privacy_study(table)
+    except ValidationError as error:
+        problems = [complaint(detail) for detail in error.errors(include_url=False)]
+    raise ConfigError(f"{place} {'; '.join(problems)}.")
 
 
 def _check_reaches_a_study(override: str, studies: Sequence[StudySection], path: Path) -> None:
@@ -246,19 +287,31 @@ def _evaluate(
     check = claim.check
     values = {place: value(cell) for place, cell in cells[check.of].items()}
     if isinstance(check, RatioCheck | GapCheck):
-        values = {place: number / value(cells[check.to][place]) for place, number in values.items()}
+        values = {place: _quotient(number, value(cells[check.to][place]), claim) for place, number in values.items()}
     if isinstance(check, RatioCheck):
         low = -np.inf if check.at_least is None else check.at_least
         high = np.inf if check.at_most is None else check.at_most
         return values, {place: low <= number <= high for place, number in values.items()}
     if isinstance(check, SlopeCheck | GapCheck):
+        if not all(0 < number < math.inf for number in values.values()):
+            raise ConfigError(
+                f"claim {claim.id!r} asks for a slope in log-log, but not all its values are finite and above 0."
+            )
         x = np.log([float(place) for place in values])
         slope = float(np.polyfit(x, np.log(list(values.values())), 1)[0])
         shown = {"slope": slope} | (values if isinstance(check, GapCheck) else {})
         return shown, {"slope": check.between[0] <= slope <= check.between[1]}
     found = list(values.values())
-    ratio = found[-1] / found[0]
+    ratio = _quotient(found[-1], found[0], claim)
     return {"last over first": ratio}, {"last over first": ratio <= check.at_most}
+
+
+def _quotient(number: float, divisor: float, claim: ClaimSection) -> float:
+    if divisor == 0 or not (math.isfinite(number) or math.isfinite(divisor)):
+        raise ConfigError(
+            f"claim {claim.id!r} asks for {number:g} over {divisor:g}, which is no number. Compare other series."
+        )
+    return number / divisor
 
 
 def expected_of(outcome: Outcome, tolerance: float) -> dict[str, Any]:
@@ -287,18 +340,43 @@ def differences(outcome: Outcome, expected: Mapping[str, Any]) -> list[str]:
         for measure, table in measures.items():
             for series, row in table.items():
                 for place, value in row.items():
-                    cell = outcome.studies[name].cells[measure][series][place]
+                    cell = _cell(outcome, name, measure, series, place)
+                    where = f"{name}, {measure}, {series} at {place}"
+                    if cell is None:
+                        found.append(f"{where}: not in the file any more, expected {value:.5g}")
                     # Four standard errors on top, so that a noisy cell is not mistaken for a wrong one.
-                    if abs(cell.value - value) > tolerance * abs(value) + 4 * cell.error:
-                        found.append(f"{name}, {measure}, {series} at {place}: {cell.value:.5g}, expected {value:.5g}")
+                    elif abs(cell.value - value) > tolerance * abs(value) + 4 * cell.error:
+                        found.append(f"{where}: {cell.value:.5g}, expected {value:.5g}")
     for verdict in outcome.verdicts:
-        wanted = expected["verdicts"][verdict.claim.id]
-        if (verdict.verdict, list(verdict.where)) != (wanted["verdict"], wanted["where"]):
-            found.append(f"claim {verdict.claim.id!r}: {verdict.verdict}, expected {wanted['verdict']}")
+        said, wanted = _in_words(verdict.verdict, verdict.where), expected["verdicts"].get(verdict.claim.id)
+        if wanted is None:
+            found.append(f"claim {verdict.claim.id!r}: {said}; nothing is expected of it yet")
+        elif (verdict.verdict, list(verdict.where)) != (wanted["verdict"], wanted["where"]):
+            found.append(
+                f"claim {verdict.claim.id!r}: {said}; expected: {_in_words(wanted['verdict'], wanted['where'])}"
+            )
     return found
+
+
+def _cell(outcome: Outcome, name: str, measure: str, series: str, place: str) -> Cell | None:
+    study = outcome.studies.get(name)
+    return None if study is None else study.cells.get(measure, {}).get(series, {}).get(place)
+
+
+def _in_words(verdict: str, where: Sequence[str]) -> str:
+    """A verdict with the places where it holds, which make the difference between two that "hold when"."""
+    return f"holds at {', '.join(where)}" if verdict == "holds when" else verdict
 
 
 def read_expected(reproduction: Reproduction) -> dict[str, Any] | None:
     """The expected numbers of a reproduction, or None when none are stored."""
     path = reproduction.folder / "expected.json"
-    return json.loads(path.read_text()) if path.is_file() else None
+    if not path.exists():
+        return None
+    try:
+        given = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{path}: not valid JSON ({brief_value(error)}); restore it, or store it by --accept."
+        ) from error
+    return _model(ExpectedSection, given, f"{path}:").model_dump()

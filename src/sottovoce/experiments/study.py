@@ -36,6 +36,7 @@ from sottovoce.experiments.config import parse
 from sottovoce.experiments.privacy import refuse_unkept_participation
 from sottovoce.experiments.sections import Section
 from sottovoce.experiments.simulate import simulate
+from sottovoce.experiments.values import brief_value
 from sottovoce.simulation.run import Run
 from sottovoce.theory import expected_msd
 
@@ -64,9 +65,14 @@ class Direction(Section):
         return all(sets_key(self.key, value, key) for value in self.items().values())
 
     @model_validator(mode="after")
-    def _tables_of_sections(self) -> Self:
+    def _values_fit_the_key(self) -> Self:
+        if not self.items():
+            raise ValueError(f"values of {self.key!r} are empty; give at least one")
         if self.key == CONFIG:
             _require_tables(self.items())
+        else:
+            for value in self.items().values():
+                _require_section(self.key, value)
         return self
 
 
@@ -102,6 +108,8 @@ class StudySection(Section):
     @model_validator(mode="after")
     def _references_fit(self) -> Self:
         _require_tables(self.references)
+        for key, value in self.set.items():
+            _require_section(key, value)
         if both := self.references.keys() & self.series.items().keys():
             raise ValueError(f"{sorted(both)[0]!r} is both a series and a reference; give it one name")
         return self
@@ -137,6 +145,12 @@ def _require_tables(values: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"{label!r} is {value!r}; give a table of sections, such as {{ noise = {{ kind = 'none' }} }}"
             )
+
+
+def _require_section(key: str, value: Any) -> None:
+    """What replaces a whole section is a table; "section.key" takes anything."""
+    if "." not in key and not isinstance(value, dict):
+        raise ValueError(f"{key!r} names a section, and {value!r} is no table; write section.key, or give a table")
 
 
 def sets_key(own: str, value: Any, key: str) -> bool:
@@ -227,6 +241,8 @@ def replace_key(data: dict[str, Any], key: str, value: Any) -> None:
             replace_key(data, own, table)
         return
     section, _, name = key.partition(".")
+    if not isinstance(data.get(section, {}), dict):
+        raise ConfigError(f"[{section}] is {brief_value(data[section])}, no table, so {key!r} cannot be set in it.")
     if name:
         data.setdefault(section, {})[name] = copy.deepcopy(value)
     elif "kind" in value:
