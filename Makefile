@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Many small matrices on a few shared cores: BLAS threads fight each other, so tests and benchmarks use one.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: setup demo test test-slow test-exhaustive faults mutants lint check bench bench-federated clean
+.PHONY: setup demo test test-slow test-exhaustive fuzz faults mutants lint check bench bench-federated clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -29,6 +29,12 @@ test-slow: setup
 # Audits of every combination of algorithm, noise, law and observer that has a guarantee: seven minutes on two quiet cores.
 test-exhaustive: setup
 	$(one_thread) $(BIN)/python -m pytest -n 2 -m exhaustive
+
+# Mutated files and command lines over every command, most of them in one process; 150 of them are also in the slow suite. A case that
+# fails is printed with its number: make fuzz FUZZ="--seed 0 --case 17"
+FUZZ ?= --seed 0 --cases 2000
+fuzz: setup
+	$(one_thread) PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
 # Plants every fault of tools/faults.toml in a copy of the tree and asks the test named for it: a quarter of an hour on two quiet cores.
 faults: setup
