@@ -252,3 +252,32 @@ def test_malformed_reproduction_is_one_paragraph(sottovoce, reproductions, old, 
     result = sottovoce("reproduce", "first")
     refused(result, words)
     assert "pydantic" not in result.stderr
+
+
+@pytest.mark.parametrize("label", ["$x_$", "\\u001b[31m", "", "x" * 101])
+def test_label_that_no_figure_can_show_is_refused_before_the_work(sottovoce, small, tmp_path, label):
+    compared = small.read_text().partition("[noise]")[0] + PRIVACY_SECTION
+    small.write_text(f'{compared}[compare]\nepsilons = [1.0]\n[compare.schemes]\n"{label}" = {{ kind = "none" }}\n')
+    before = below(tmp_path)
+    refused(sottovoce("compare", small), "[compare] schemes", "cannot stand in a table and a figure")
+    assert below(tmp_path) == before
+
+
+PRIVACY_SECTION = """
+[privacy]
+unit = "record"
+clip = 1.0
+clip_norm = "l2"
+delta = 1e-5
+observers = ["eavesdropper"]
+"""
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", '{"format_version": 1}', '{"format_version": 1, "status": 3, "config": 1}']
+)
+def test_damaged_header_of_a_run_is_refused(sottovoce, small, tmp_path, content):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.json").write_text(content)
+    refused(sottovoce("run", small, "--out", "out"), "out is damaged")
+    assert below(tmp_path / "out") == {"run.json"}

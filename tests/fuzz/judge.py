@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -29,7 +28,8 @@ from sottovoce.cli import app
 SECONDS = 30  # no case may take longer, on a machine that has nothing else to do
 LONGEST = 3000  # characters of an error; a paragraph, whatever was given
 MEMORY = 16 * 2**30  # bytes that a process of its own may reserve, so that one that asks for too much fails alone
-COMMAND = [sys.executable, "-c", "from sottovoce.cli import main; main()"]
+LIMITED = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))"
+COMMAND = [sys.executable, "-c", f"{LIMITED}; from sottovoce.cli import main; main()"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ def _in_a_process(case: Case) -> Answer:
     started = time.perf_counter()
     try:
         result = subprocess.run(
-            [*COMMAND, *case.arguments], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)), stdin=subprocess.DEVNULL, capture_output=True, timeout=allowed_seconds(), text=True, errors="replace"
+            [*COMMAND, *case.arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=allowed_seconds(), text=True, errors="replace"
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Answer(code=None, stdout="", stderr="", seconds=time.perf_counter() - started, failure="no answer")

@@ -31,7 +31,7 @@ NUMBERS = (
     math.nan, math.inf, -math.inf, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**30, 10**400,
 )  # fmt: skip
 TEXTS = (
-    "", " ", "a", "nan", "inf", "1", "-1", "true", "é", "日本", "🎲", "[bold]red[/bold]", "[/]", "a\nb", "a\n\nb", "\x1b[31mred\x1b[0m",
+    "", " ", "a", "nan", "inf", "1", "-1", "true", "é", "日本", "🎲", "[bold]red[/bold]", "[/]", "$x_$", "a\nb", "a\n\nb", "\x1b[31mred\x1b[0m",
     "\x00", "\x7f", "\u202e", "../..", "/dev/null", "~nobody/x", "x" * 300, "x" * 5000, "eavesdropper", "curious_agent:99999",
     "coalition:", "links:0->0", "colluding_server:0.99", "server+final_model", "-h", "'", '"', "{}", "%s", "None",
 )  # fmt: skip

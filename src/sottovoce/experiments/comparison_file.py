@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import build
@@ -33,7 +34,7 @@ from sottovoce.experiments.config import parse, read_toml
 from sottovoce.experiments.experiment import Experiment, Privacy
 from sottovoce.experiments.privacy import observer_named, sensitivities
 from sottovoce.experiments.privacy_sections import ObserverName
-from sottovoce.experiments.values import Count, Positive, Section, brief, brief_value, suggest
+from sottovoce.experiments.values import Count, Positive, Section, ShownLabel, brief, complaint, suggest
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer
 
@@ -44,7 +45,7 @@ class CompareSection(Section):
     """The table [compare]."""
 
     epsilons: Annotated[list[Positive], Field(min_length=1)]
-    schemes: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    schemes: Annotated[dict[ShownLabel, dict[str, Any]], Field(min_length=1)]
     observers: Annotated[list[ObserverName], Field(min_length=1)] | None = None
     algorithms: Annotated[list[Literal["atc", "cta", "consensus", "dgd"]], Field(min_length=1)] | None = None
     measures: list[str] = Field(default_factory=lambda: ["msd_centroid", "msd_average"], min_length=1)
@@ -162,21 +163,15 @@ def _section(table: Any, source: str) -> CompareSection:
     try:
         return CompareSection.model_validate(table)
     except ValidationError as error:
-        problems = [
-            f"[compare] {_explained(detail['type'], [str(step) for step in detail['loc']], detail['msg'], detail['input'])}"
-            for detail in error.errors(include_url=False)
-        ]
+        problems = [f"[compare] {_explained(detail)}" for detail in error.errors(include_url=False)]
     raise ConfigError(f"{source}: " + "\n  ".join(problems))
 
 
-def _explained(kind: str, place: Sequence[str], message: str, given: Any) -> str:
-    match kind:
-        case "extra_forbidden":
-            return f"{brief(place[0])}: unknown key{suggest(place[0], CompareSection.model_fields)}"
-        case "missing":
-            return f"{place[0]}: this key is missing"
-        case _:
-            return f"{'.'.join(map(brief, place))}: {message[0].lower()}{message[1:]}; given {brief_value(given)}"
+def _explained(detail: ErrorDetails) -> str:
+    name = str(detail["loc"][0]) if detail["loc"] else ""
+    if detail["type"] == "extra_forbidden":
+        return f"{brief(name)}: unknown key{suggest(name, CompareSection.model_fields)}"
+    return complaint(detail)
 
 
 def _refuse_idle_tables(data: Mapping[str, Any], source: str) -> None:

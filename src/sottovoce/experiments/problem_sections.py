@@ -59,7 +59,12 @@ Partition = Annotated[IidPartition | DirichletPartition | LabelPartition | SizeP
 def _range(given: Any) -> Any:
     """A TOML list [low, high] as a pair."""
     numbers = isinstance(given, list | tuple) and all(type(number) in (int, float) for number in given)
-    if not numbers or len(given) != 2 or not all(-math.inf < number < math.inf for number in given) or given[0] > given[1]:
+    if (
+        not numbers
+        or len(given) != 2
+        or not all(-math.inf < number < math.inf for number in given)
+        or given[0] > given[1]
+    ):
         raise wrong(f"write two finite numbers, [low, high]; given {brief_value(given)}")
     if max(map(abs, given)) > LARGEST:
         raise wrong(f"numbers should be at most {LARGEST:g} in size; given {brief_value(given)}")

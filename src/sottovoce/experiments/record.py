@@ -30,6 +30,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
 from sottovoce.errors import ConfigError
+from sottovoce.experiments.values import brief
 from sottovoce.simulation.run import Run, join
 
 FORMAT_VERSION = 1
@@ -203,6 +204,10 @@ def _read_header(folder: Path) -> dict[str, Any]:
                 f"{folder} has format_version {header['format_version']!r}; this version of sottovoce reads {FORMAT_VERSION}. "
                 f"Read it with the version that wrote it."
             )
+        kinds = {"status": str, "config": dict | None, "versions": dict, "description": dict}
+        wrong = [key for key, kind in kinds.items() if not isinstance(header[key], kind)]
+        if wrong:
+            raise ValueError(f"run.json: {', '.join(wrong)}")
     return header
 
 
@@ -214,7 +219,9 @@ def check_folder(folder: Path) -> None:
     """
     try:
         if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder} cannot be a folder of results (something else has this name); choose another with --out.")
+            raise ConfigError(
+                f"{folder} cannot be a folder of results (something else has this name); choose another with --out."
+            )
     except OSError as error:
         raise _no_folder(folder, error) from error
 
@@ -335,8 +342,10 @@ def _readable(folder: Path) -> Iterator[None]:
     """Turn whatever a damaged file provokes into one clear error."""
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise ConfigError(f"{folder} is damaged ({type(error).__name__}: {error}); remove it and run again.") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        raise ConfigError(
+            f"{folder} is damaged ({type(error).__name__}: {brief(str(error), 200)}); remove it and run again."
+        ) from error
 
 
 @contextlib.contextmanager

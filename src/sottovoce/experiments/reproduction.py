@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config import apply_override, read_toml
@@ -27,7 +28,7 @@ from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStud
 from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
 from sottovoce.experiments.sections import Section
 from sottovoce.experiments.study import Cell, StudyResult, StudySection, run_study
-from sottovoce.experiments.values import NonNegative, brief_value, complaint
+from sottovoce.experiments.values import NonNegative, brief_value, checked_label, complaint
 from sottovoce.problems.loaders.text import read_text
 
 Cells = Mapping[str, Mapping[str, Cell]]  # [series][across]
@@ -217,9 +218,14 @@ def _model(section: type[AnySection], table: Any, place: str) -> AnySection:
 def _privacy_study(table: Mapping[str, Any], path: Path) -> PrivacyStudySection:
     place = f"{path}: [[privacy_study]]"
     try:
-        return read_privacy_study(table)
+        study = read_privacy_study(table)
+        for label in (study.name, *study.lines(), *study.places()):
+            checked_label(label)
+        return study
     except ValidationError as error:
         problems = [complaint(detail) for detail in error.errors(include_url=False)]
+    except PydanticCustomError as error:
+        problems = [error.message()]
     raise ConfigError(f"{place} {'; '.join(problems)}.")
 
 

@@ -36,7 +36,7 @@ from sottovoce.experiments.config import parse
 from sottovoce.experiments.privacy import refuse_unkept_participation
 from sottovoce.experiments.sections import Section
 from sottovoce.experiments.simulate import simulate
-from sottovoce.experiments.values import brief_value
+from sottovoce.experiments.values import ShownLabel, brief_value, checked_label
 from sottovoce.simulation.run import Run
 from sottovoce.theory import expected_msd
 
@@ -53,8 +53,8 @@ class Direction(Section):
     """A key of the configuration and the values it takes; a table gives each value a label."""
 
     key: str
-    values: dict[str, Any] | list[Any]
-    label: str | None = None  # what to call the key in tables and figures
+    values: dict[ShownLabel, Any] | list[Any]
+    label: ShownLabel | None = None  # what to call the key in tables and figures
 
     def items(self) -> dict[str, Any]:
         """Label -> value."""
@@ -68,6 +68,8 @@ class Direction(Section):
     def _values_fit_the_key(self) -> Self:
         if not self.items():
             raise ValueError(f"values of {self.key!r} are empty; give at least one")
+        for label in self.items():
+            checked_label(label)
         if self.key == CONFIG:
             _require_tables(self.items())
         else:
@@ -79,10 +81,12 @@ class Direction(Section):
 class StudySection(Section):
     """One study of a reproduction file."""
 
-    name: str
+    name: ShownLabel
     series: Direction
     across: Direction
-    references: dict[str, dict[str, Any]] = Field(default_factory=dict)  # label -> sections; lines that ignore `across`
+    references: dict[ShownLabel, dict[str, Any]] = Field(
+        default_factory=dict
+    )  # label -> sections; lines that ignore `across`
     measures: list[str] = Field(min_length=1)
     set: dict[str, Any] = Field(default_factory=dict)  # further keys replaced in every cell
     tail: int = Field(default=1, ge=1)

@@ -45,11 +45,15 @@ def brief_value(given: object) -> str:
 
 def complaint(detail: ErrorDetails) -> str:
     """What pydantic says about one value, in one sentence without its full stop: where it is, what is wrong, what was given."""
-    place, message = ".".join(brief(str(step)) for step in detail["loc"]), detail["msg"].removeprefix("Value error, ")
-    said = "this key is missing" if detail["type"] == "missing" else f"{message[0].lower()}{message[1:]}"
-    return (
-        f"{place}: {said}" if detail["type"] == "missing" else f"{place}: {said}; given {brief_value(detail['input'])}"
-    )
+    place = ".".join(brief(str(step)) for step in detail["loc"] if step != "[key]")
+    message = detail["msg"].removeprefix("Value error, ")
+    match detail["type"]:
+        case "missing":
+            return f"{place}: this key is missing"
+        case "does_not_fit":  # says itself what was given
+            return f"{place}: {message}"
+        case _:
+            return f"{place}: {message[0].lower()}{message[1:]}; given {brief_value(detail['input'])}"
 
 
 def suggest(given: str, choices: Iterable[str]) -> str:
@@ -57,6 +61,19 @@ def suggest(given: str, choices: Iterable[str]) -> str:
     choices = list(choices)
     near = difflib.get_close_matches(given, choices, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(choices)}"
+
+
+def checked_label(text: str) -> str:
+    """The name of a line or a panel, as tables and figures can show it."""
+    if not text or len(text) > 100 or not text.isprintable() or "$" in text:
+        raise wrong(
+            f"{brief(text)!r} cannot stand in a table and a figure; write 1 to 100 printable characters, and no $, which figures take for "
+            f"mathematics"
+        )
+    return text
+
+
+ShownLabel = Annotated[str, AfterValidator(checked_label)]
 
 
 class Section(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -60,7 +61,10 @@ def _rendered(figure: Figure, room: float, kind: str, metadata: dict[str, str | 
     buffer = io.BytesIO()
     width, height = figure.get_size_inches()
     frame = Bbox.from_extents(0, -room, width, height)
-    figure.savefig(buffer, format=kind, dpi=DPI, bbox_inches=frame, metadata=metadata)
+    with warnings.catch_warnings():
+        # Characters that the font lacks are drawn as boxes; that is seen in the picture and needs no lines on the terminal.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        figure.savefig(buffer, format=kind, dpi=DPI, bbox_inches=frame, metadata=metadata)
     return buffer.getvalue()
 
 

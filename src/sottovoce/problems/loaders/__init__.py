@@ -17,6 +17,7 @@ from sottovoce.problems.loaders.csv_file import pick_target, read_csv
 from sottovoce.problems.loaders.libsvm_file import read_libsvm
 from sottovoce.problems.loaders.npz_file import read_npz
 from sottovoce.problems.loaders.scaling import add_intercept, public_bounds, scale_features, unit_norm
+from sottovoce.problems.loaders.text import brief
 
 Floats = NDArray[np.float64]
 
@@ -72,19 +73,22 @@ def _path(source: str | Path, target: str | None) -> Path | None:
     try:
         path, named = Path(source).expanduser(), str(source) in LOADERS
     except RuntimeError as error:
-        raise ConfigError(f"{source}: there is no such home folder; write the whole path of the file.") from error
+        raise ConfigError(
+            f"{brief(str(source), 200)}: there is no such home folder; write the whole path of the file."
+        ) from error
+    name = brief(str(source), 200)
     if not named and path.suffix.lower() not in _ENDINGS:
         if path.suffix or len(path.parts) > 1:
             raise ConfigError(
-                f"{source}: files that end in {path.suffix or 'nothing'!r} cannot be read; known endings are "
+                f"{name}: files that end in {brief(path.suffix) or 'nothing'!r} cannot be read; known endings are "
                 f"{', '.join(_ENDINGS)}."
             )
         raise ConfigError(
-            f"Unknown data set {str(source)!r}; known are {', '.join(map(repr, sorted(LOADERS)))}, or give the path of "
+            f"Unknown data set {name!r}; known are {', '.join(map(repr, sorted(LOADERS)))}, or give the path of "
             f"a file that ends in {', '.join(_ENDINGS)}."
         )
     if target is not None and (named or path.suffix.lower() != ".csv"):
-        raise ConfigError(f"{source}: target={target!r} names a column, which only a .csv file has; omit it.")
+        raise ConfigError(f"{name}: target={brief(target)!r} names a column, which only a .csv file has; omit it.")
     return None if named else path
 
 

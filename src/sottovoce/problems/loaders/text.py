@@ -15,20 +15,21 @@ def check_plain_file(path: Path) -> None:
     Raises:
         ConfigError: no such file, or something else than a file.
     """
+    name = str(path) if len(str(path)) <= 200 else f"{str(path)[:197]}..."
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError as error:
         raise ConfigError(
-            f"{path}: there is no such file; paths are relative to the folder the program was started in."
+            f"{name}: there is no such file; paths are relative to the folder the program was started in."
         ) from error
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the path of a readable file.") from error
+        raise ConfigError(f"{name}: cannot be read ({error.strerror}); give the path of a readable file.") from error
     except ValueError as error:
-        raise ConfigError(f"{quoted(str(path))}: no file can have this name ({error}); give another.") from error
+        raise ConfigError(f"{quoted(name)}: no file can have this name ({error}); give another.") from error
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         raise ConfigError(
-            f"{path}: this is {kinds.get(stat.S_IFMT(mode), 'a device')}; a plain file is needed, so give the path of one."
+            f"{name}: this is {kinds.get(stat.S_IFMT(mode), 'a device')}; a plain file is needed, so give the path of one."
         )
 
 
@@ -58,11 +59,11 @@ def to_float(text: str) -> float | None:
         return None
 
 
-def quoted(text: str) -> str:
+def quoted(text: str, longest: int = 40) -> str:
     """Return text from a file for a one-line message: escaped, and cut when long."""
-    return ascii(text if len(text) <= 40 else text[:37] + "...")
+    return ascii(text if len(text) <= longest else text[: longest - 3] + "...")
 
 
-def brief(text: str) -> str:
+def brief(text: str, longest: int = 40) -> str:
     """Return text from a file as `quoted` does, without the quotation marks."""
-    return quoted(text)[1:-1]
+    return quoted(text, longest)[1:-1]
