@@ -234,7 +234,10 @@ def test_damaged_expected_numbers_are_refused_before_the_work(sottovoce, reprodu
     (reproductions / "first" / "expected.json").write_bytes(content)
     before = below(tmp_path)
     refused(sottovoce("reproduce", "first"), "expected.json", words)
-    assert below(tmp_path) == before
+    (reproductions / "second" / "expected.json").write_bytes(content)
+    (reproductions / "first" / "expected.json").unlink()
+    refused(sottovoce("reproduce", "all"), "second/expected.json", words)
+    assert below(tmp_path) == {name.replace("first/expected", "second/expected") for name in before}
 
 
 @pytest.mark.parametrize(

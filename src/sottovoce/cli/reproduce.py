@@ -37,7 +37,7 @@ def reproduce(
     as_json: JsonOption = False,
 ) -> None:
     """Run a reproduction: figures, numbers beside exact theory, and a verdict on every claim of the document."""
-    from sottovoce.experiments.reproduction import list_reproductions, read_reproduction
+    from sottovoce.experiments.reproduction import list_reproductions, read_expected, read_reproduction
 
     if accept is not None and (overrides or not 0 < accept < 1):
         raise ConfigError(
@@ -51,24 +51,34 @@ def reproduce(
             table.add_row(escape(key), escape(title))
         show({"reproductions": known}, as_json=as_json, text=table)
         return
-    # All of them are read before the first one runs, which may take hours.
+    # All files are read before the first reproduction runs, which may take hours.
     chosen = [read_reproduction(each, overrides or []) for each in (list_reproductions() if name == "all" else [name])]
-    found = [_one(each, out / each.name, as_json=as_json, accept=accept, replaced=bool(overrides)) for each in chosen]
+    compared = not overrides and accept is None
+    expected = [read_expected(each) if compared else None for each in chosen]
+    found = [
+        _one(each, stored, out / each.name, as_json=as_json, accept=accept, replaced=bool(overrides))
+        for each, stored in zip(chosen, expected, strict=True)
+    ]
     show({"reproductions": [value for value, _ in found]}, as_json=as_json, text=Group(*(text for _, text in found)))
     if any(value["differences_from_expected"] for value, _ in found):
         raise typer.Exit(1)
 
 
 def _one(
-    chosen: "Reproduction", folder: Path, *, as_json: bool, accept: float | None, replaced: bool
+    chosen: "Reproduction",
+    expected: dict[str, Any] | None,
+    folder: Path,
+    *,
+    as_json: bool,
+    accept: float | None,
+    replaced: bool,
 ) -> tuple[dict[str, Any], RenderableType]:
-    """Run one reproduction, keep its results, and hold them against expected.json unless values were replaced."""
+    """Run one reproduction, keep its results, and hold them against what is expected, if anything is."""
     from sottovoce.experiments import reproduction as experiments
     from sottovoce.experiments.record import results_folder
     from sottovoce.reports.reproduction import cell_tables, markdown, outcome_figures
 
     started = time.perf_counter()
-    expected = None if replaced or accept is not None else experiments.read_expected(chosen)
     with results_folder(folder):
         with _telling(chosen.name, shown=not as_json) as tell:
             outcome = experiments.reproduce(chosen, progress=tell)
