@@ -28,7 +28,7 @@ from sottovoce.cli import app
 SECONDS = 30  # no case may take longer, on a machine that has nothing else to do
 LONGEST = 3000  # characters of an error; a paragraph, whatever was given
 MEMORY = 16 * 2**30  # bytes that a process of its own may reserve, so that one that asks for too much fails alone
-LIMITED = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))"
+LIMITED = f"import resource as r; r.setrlimit(r.RLIMIT_AS, ({MEMORY}, r.getrlimit(r.RLIMIT_AS)[1]))"
 COMMAND = [sys.executable, "-c", f"{LIMITED}; from sottovoce.cli import main; main()"]
 
 

@@ -47,7 +47,7 @@ def audit(
     from sottovoce.experiments import build, read
     from sottovoce.experiments.audit import audits, describe_audits
     from sottovoce.experiments.privacy_sections import observer_named
-    from sottovoce.experiments.record import results_folder
+    from sottovoce.experiments.results_folder import results_folder
 
     if attack not in ATTACKS:
         raise ConfigError(f"--attack {attack!r}; choose one of {', '.join(ATTACKS)}.")

@@ -22,7 +22,7 @@ def compare(
     started = time.perf_counter()
     from sottovoce.experiments.comparison import aligned
     from sottovoce.experiments.comparison_file import read_comparison, run_comparison, write_comparison
-    from sottovoce.experiments.record import results_folder
+    from sottovoce.experiments.results_folder import results_folder
     from sottovoce.reports.frontier import comparison_figures
 
     chosen = read_comparison(file, overrides or ())

@@ -21,7 +21,7 @@ def demo(
     """Let twenty hospitals learn a tumour classifier together, with noise on every message."""
     started = time.perf_counter()
     from sottovoce.experiments.demo import run_demo
-    from sottovoce.experiments.record import results_folder
+    from sottovoce.experiments.results_folder import results_folder
     from sottovoce.reports.demo import demo_figures
 
     with results_folder(out):

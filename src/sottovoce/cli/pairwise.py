@@ -33,7 +33,7 @@ def pairwise(
 
     from sottovoce.experiments import build, read
     from sottovoce.experiments.pairwise import describe_pairs, pairs_of
-    from sottovoce.experiments.record import results_folder
+    from sottovoce.experiments.results_folder import results_folder
     from sottovoce.reports.pairwise import drawable, pairs_figures
 
     config = read(file, overrides or ())

@@ -75,7 +75,7 @@ def _one(
 ) -> tuple[dict[str, Any], RenderableType]:
     """Run one reproduction, keep its results, and hold them against what is expected, if anything is."""
     from sottovoce.experiments import reproduction as experiments
-    from sottovoce.experiments.record import results_folder
+    from sottovoce.experiments.results_folder import results_folder
     from sottovoce.reports.reproduction import cell_tables, markdown, outcome_figures
 
     started = time.perf_counter()

@@ -19,7 +19,8 @@ from sottovoce.experiments.privacy import (
     statement,
     within_budget,
 )
-from sottovoce.experiments.record import check_folder, is_finished, load, open_record
+from sottovoce.experiments.record import is_finished, load, open_record
+from sottovoce.experiments.results_folder import check_folder
 from sottovoce.experiments.sections import Config
 from sottovoce.simulation.engine import chunks
 from sottovoce.simulation.run import Run
