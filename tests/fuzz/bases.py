@@ -49,7 +49,7 @@ CONFIGURATIONS: dict[str, Table] = {
             "kind": "classification", "data": "data.npz", "ridge": 0.01, "model": "mlp", "hidden": [3], "classes": 3,
             "partition": {"kind": "dirichlet", "alpha": 2.0, "min_partition_size": 2}, "bounds": [-4.0, 4.0],
         },
-        {"kind": "consensus", "step_size": 0.1},
+        {"kind": "atc", "step_size": 0.1},
         {"kind": "independent", "law": "l2_laplace", "scale": 0.5},
         {**_PRIVACY, "observers": ["coalition:0,2"]},
     ),
@@ -125,7 +125,7 @@ CONFIGURATIONS: dict[str, Table] = {
     "failing links": _configuration(
         {"kind": "complete", "agents": 4, "dropout": 0.2},
         {**_PROBLEM, "ridge": 0.0},
-        {"kind": "atc", "step_size": 0.1},
+        {"kind": "consensus", "step_size": 0.1},
         {"kind": "independent", "law": "l2_laplace", "scale": 0.5, "per_edge": False},
         {**_PRIVACY, "unit": "agent"},
     ),

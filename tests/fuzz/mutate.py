@@ -118,7 +118,7 @@ def _swap(random: Random, table: Table) -> None:
 
 def _wrap(random: Random, table: Table) -> None:
     holder, key = random.choice(places(table))
-    holder[key] = random.choice(([holder[key]], [holder[key]] * 2, {"value": holder[key]}, {key: holder[key]}))
+    holder[key] = random.choice(([holder[key]], [holder[key]] * 2, {"value": holder[key]}, {str(key): holder[key]}))
 
 
 def _nest(random: Random, table: Table) -> None:
