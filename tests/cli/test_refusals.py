@@ -155,6 +155,14 @@ def test_names_cannot_write_to_the_terminal(sottovoce, tmp_path, small):
     refused(result, r"\x1b[31m\n\nred: unknown key")
 
 
+@pytest.mark.parametrize("arguments", [("demo", "\u202e"), ("run", "--\u202e"), ("--\u202e",), ("\u202e",)])
+def test_words_of_the_command_line_cannot_write_to_the_terminal(sottovoce, arguments):
+    result = sottovoce(*arguments)
+    assert result.exit_code == 2
+    assert "\u202e" not in result.stderr
+    assert "u202e" in result.stderr
+
+
 def test_long_values_are_cut_in_messages(sottovoce, small):
     result = sottovoce(
         "run", small, f"noise.law={'x' * 5000}", f"topology.kind={'y' * 5000}", f"experiment.record={'z' * 5000}"

@@ -4,6 +4,8 @@ Exit codes: 0 done, 1 a reproduction departs from its expected numbers or an aud
 paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded.
 """
 
+import contextlib
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -25,18 +27,36 @@ from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.run import run
 from sottovoce.errors import BudgetExhausted, SottovoceError
 
+# Typer may bring its own copy of click, and exports no more of its errors than one kind of wrong command lines.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
 
 class _Refusals(TyperGroup):
     """Turns what the library refuses into one paragraph and an exit code."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _printable_usage():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _printable_usage():
+                return super().invoke(ctx)
         except SottovoceError as error:
             if ctx.params["debug"]:
                 raise
             typer.echo(f"sottovoce: {paragraph(str(error))}", err=True)
             raise typer.Exit(3 if isinstance(error, BudgetExhausted) else 2) from error
+
+
+@contextlib.contextmanager
+def _printable_usage() -> Iterator[None]:
+    """Let complaints about a command line repeat nothing that would write to the terminal."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = paragraph(error.message)
+        raise
 
 
 app = typer.Typer(
