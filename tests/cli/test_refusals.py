@@ -163,6 +163,10 @@ def test_words_of_the_command_line_cannot_write_to_the_terminal(sottovoce, argum
     assert "u202e" in result.stderr
 
 
+def test_json_before_the_command_is_not_ignored(sottovoce):
+    refused(sottovoce("--json", "list"), "--json stands before 'list'", "Write it after the command")
+
+
 def test_long_values_are_cut_in_messages(sottovoce, small):
     result = sottovoce(
         "run", small, f"noise.law={'x' * 5000}", f"topology.kind={'y' * 5000}", f"experiment.record={'z' * 5000}"

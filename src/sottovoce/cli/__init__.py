@@ -25,7 +25,7 @@ from sottovoce.cli.output import paragraph, show
 from sottovoce.cli.pairwise import pairwise
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.run import run
-from sottovoce.errors import BudgetExhausted, SottovoceError
+from sottovoce.errors import BudgetExhausted, ConfigError, SottovoceError
 
 # Typer may bring its own copy of click, and exports no more of its errors than one kind of wrong command lines.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -79,6 +79,10 @@ def main_options(
     if show_version:
         show({"version": version("sottovoce")}, as_json=as_json, text=f"sottovoce {version('sottovoce')}")
         raise typer.Exit
+    if as_json and context.invoked_subcommand is not None:
+        raise ConfigError(
+            f"--json stands before {context.invoked_subcommand!r}, where it belongs to --version. Write it after the command."
+        )
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
