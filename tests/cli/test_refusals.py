@@ -69,6 +69,16 @@ def test_run_that_fails_before_its_first_round_leaves_nothing(sottovoce, small, 
         assert below(tmp_path) == before
 
 
+def test_run_that_diverges_after_a_checkpoint_leaves_nothing(sottovoce, small, tmp_path):
+    before = below(tmp_path)
+    refused(
+        sottovoce("run", small, "algorithm.step_size=1e9", "experiment.chunk=1"),
+        "left the finite numbers in round",
+        "smaller step",
+    )
+    assert below(tmp_path) == before
+
+
 def test_refused_folder_gets_no_lock(sottovoce, small, tmp_path):
     assert sottovoce("run", small, "--out", "out").exit_code == 0
     (tmp_path / "out" / "run.lock").unlink()

@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
-from sottovoce.errors import ConfigError
+from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
 from sottovoce.experiments.values import brief
 from sottovoce.simulation.run import Run, join
@@ -98,9 +98,10 @@ def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, 
         record = _opened(folder, config, description)
         try:
             yield record
-        except BaseException:
-            # Whatever stopped it, a run without a checkpoint has nothing to continue from.
-            if not record.finished and not (folder / "checkpoint.safetensors").exists():
+        except BaseException as error:
+            # A run without a checkpoint has nothing to continue from, and one that diverged would do so again, bit for bit.
+            hopeless = isinstance(error, Diverged) or not (folder / "checkpoint.safetensors").exists()
+            if hopeless and not record.finished:
                 _forget(folder)
             raise
 
