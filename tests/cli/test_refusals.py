@@ -72,7 +72,7 @@ def test_run_that_fails_before_its_first_round_leaves_nothing(sottovoce, small, 
 def test_run_that_diverges_after_a_checkpoint_leaves_nothing(sottovoce, small, tmp_path):
     before = below(tmp_path)
     refused(
-        sottovoce("run", small, "algorithm.step_size=1e9", "experiment.chunk=1"),
+        sottovoce("run", small, "algorithm.step_size=1e9", "experiment.chunk=1", "--json"),
         "left the finite numbers in round",
         "smaller step",
     )
