@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.resources import refuse_too_large
 
 Floats = NDArray[np.float64]
 
@@ -58,13 +59,19 @@ def synthetic_regression(
         (features, targets, model); w* is standard normal.
 
     Raises:
-        ConfigError: a count below 1 or a range that is not 0 <= low <= high.
+        ConfigError: a count below 1, a range that is not 0 <= low <= high, or more records than fit into memory.
     """
     for name, count in (("num_agents", num_agents), ("samples", samples), ("dimension", dimension)):
         if count < 1:
             raise ConfigError(f"{name} must be at least 1; got {count!r}.")
     _check_range(eigenvalues, name="eigenvalues", lowest_allowed=False)
     _check_range(noise_variances, name="noise_variances", lowest_allowed=True)
+    entries = float(num_agents) * samples * dimension
+    refuse_too_large(
+        f"{num_agents:,} agents with {samples:,} records of dimension {dimension:,}",
+        16.0 * entries + 8.0 * num_agents * samples + 40.0 * dimension * dimension,
+        "Lower the number of agents, samples or the dimension.",
+    )
     generator = np.random.default_rng(seed)
     spectrum = generator.uniform(*eigenvalues, size=dimension)
     if dimension >= 2:

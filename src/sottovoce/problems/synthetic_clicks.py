@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from sottovoce.errors import ConfigError
+from sottovoce.resources import refuse_too_large
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +61,11 @@ def synthetic_clicks(
         raise ConfigError(f"click_rate must lie strictly between 0 and 1; got {click_rate!r}.")
     if not (math.isfinite(signal) and signal >= 0.0):
         raise ConfigError(f"signal must be a non-negative, finite number; got {signal!r}.")
+    refuse_too_large(
+        f"{num_records:,} records of dimension {dimension:,} and {num_fields:,} fields",
+        float(num_records) * (8.0 * dimension + 40.0) + 8.0 * num_fields,
+        "Lower the number of records or the dimension.",
+    )
     generator = np.random.default_rng(seed)
     features = np.zeros((num_records, dimension))
     for num_categories in np.rint(np.geomspace(*_CATEGORIES, num_fields)).astype(int):

@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from sottovoce.errors import ConfigError
 from sottovoce.problems.agent_data import positive
+from sottovoce.resources import refuse_too_large
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +41,11 @@ def truncated_gaussian(*, num_agents: int = 10, samples: int = 100, dimension: i
         if count < 1:
             raise ConfigError(f"{name} must be at least 1; got {count!r}.")
     bound = positive(radius, name="radius")
+    refuse_too_large(
+        f"{num_agents:,} agents with {samples:,} points of dimension {dimension:,}",
+        24.0 * num_agents * samples * dimension,
+        "Lower the number of agents, samples or the dimension.",
+    )
     centre = _CENTRE * bound
     uniform = np.random.default_rng(seed).random((num_agents, samples, dimension))
     lowest, highest = ndtr(-bound - centre), ndtr(bound - centre)

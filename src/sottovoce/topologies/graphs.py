@@ -15,16 +15,19 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from sottovoce.errors import ConfigError
+from sottovoce.resources import refuse_too_large
 from sottovoce.topologies.left_stochastic import left_stochastic, require_connected, whole_number
 from sottovoce.topologies.topology import Topology
 from sottovoce.topologies.weights import rule_named
 
 Agents = NDArray[np.int64]
+LINK_BYTES, AGENT_BYTES = 56, 70  # at the peak, while a graph is made: measured on a million links of every kind
 
 
 def ring(n: int, *, weights: str = "metropolis") -> Topology:
     """Agent k is linked to k - 1 and k + 1, modulo n; two agents share one link."""
     n = whole_number("n", n, minimum=2)
+    _require_room(f"ring({n:,})", n, 2.0 * n)
     low = np.arange(n if n > 2 else 1)
     return _undirected("ring", n, low, (low + 1) % n, weights)
 
@@ -32,6 +35,7 @@ def ring(n: int, *, weights: str = "metropolis") -> Topology:
 def path(n: int, *, weights: str = "metropolis") -> Topology:
     """Agent k is linked to k + 1: a ring without the link that closes it."""
     n = whole_number("n", n, minimum=2)
+    _require_room(f"path({n:,})", n, 2.0 * n)
     return _undirected("path", n, np.arange(n - 1), np.arange(1, n), weights)
 
 
@@ -40,6 +44,7 @@ def grid(rows: int, columns: int, *, weights: str = "metropolis") -> Topology:
     rows, columns = whole_number("rows", rows, minimum=1), whole_number("columns", columns, minimum=1)
     if rows * columns < 2:
         raise ConfigError("grid(1, 1) has one agent; a network needs at least 2. Use more rows or columns.")
+    _require_room(f"grid({rows:,}, {columns:,})", rows * columns, 4.0 * rows * columns)
     agents = np.arange(rows * columns).reshape(rows, columns)
     low = np.concatenate([agents[:, :-1].ravel(), agents[:-1].ravel()])
     high = np.concatenate([agents[:, 1:].ravel(), agents[1:].ravel()])
@@ -49,6 +54,7 @@ def grid(rows: int, columns: int, *, weights: str = "metropolis") -> Topology:
 def complete(n: int, *, weights: str = "metropolis") -> Topology:
     """Every agent is linked to every other; with metropolis weights one round reaches the average."""
     n = whole_number("n", n, minimum=2)
+    _require_room(f"complete({n:,})", n, float(n) * n)
     low, high = np.triu_indices(n, k=1)
     return _undirected("complete", n, low, high, weights)
 
@@ -56,6 +62,7 @@ def complete(n: int, *, weights: str = "metropolis") -> Topology:
 def star(n: int, *, weights: str = "metropolis") -> Topology:
     """Agent 0 is linked to all others. It is an ordinary agent with data; see `federation` for a relay."""
     n = whole_number("n", n, minimum=2)
+    _require_room(f"star({n:,})", n, 2.0 * n)
     return _undirected("star", n, np.zeros(n - 1, dtype=np.int64), np.arange(1, n), weights)
 
 
@@ -65,6 +72,7 @@ def hypercube(dimension: int, *, weights: str = "metropolis") -> Topology:
     if dimension > 24:
         raise ConfigError(f"dimension={dimension} means 2^{dimension} agents; the limit is 24.")
     n = 2**dimension
+    _require_room(f"hypercube({dimension})", n, float(n) * dimension)
     agents, digits = np.arange(n)[:, None], 2 ** np.arange(dimension)
     low, _ = np.nonzero(agents & digits == 0)
     high = (agents | digits)[agents & digits == 0]
@@ -77,6 +85,7 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, weights: str = "metropolis")
     p = _number("p", p)
     if not 0.0 <= p <= 1.0:
         raise ConfigError(f"p={p:g} is not a probability; it must be in [0, 1].")
+    _require_room(f"erdos_renyi({n:,}, {p:g})", n, float(n) * n * p)
     low, high = _pairs_with_probability(n, p, _generator(seed))
     return _undirected("erdos_renyi", n, low, high, weights, advice="Use another seed or a larger p.")
 
@@ -87,6 +96,8 @@ def geometric(n: int, radius: float, *, seed: int = 0, weights: str = "metropoli
     radius = _number("radius", radius)
     if radius <= 0.0:
         raise ConfigError(f"radius={radius:g} links nobody; it must be positive, for example 0.3.")
+    # Away from the border an agent is linked to a disc around it.
+    _require_room(f"geometric({n:,}, {radius:g})", n, float(n) * n * min(1.0, np.pi * min(radius, 1.0) ** 2))
     positions = _generator(seed).random((n, 2))
     pairs = cKDTree(positions).query_pairs(radius, output_type="ndarray")
     positions.setflags(write=False)
@@ -101,6 +112,7 @@ def k_out(n: int, k: int, *, seed: int = 0, weights: str = "metropolis") -> Topo
     n, k = whole_number("n", n, minimum=2), whole_number("k", k, minimum=1)
     if k >= n:
         raise ConfigError(f"k={k} others were asked for, but each of n={n} agents has only {n - 1}. Use a smaller k.")
+    _require_room(f"k_out({n:,}, {k:,})", n, 2.0 * n * k)
     chosen = _distinct_others(n, k, _generator(seed)).ravel()
     choosers = np.repeat(np.arange(n), k)
     # A pair that picked each other appears twice.
@@ -118,6 +130,7 @@ def from_edges(n: int, edges: Iterable[tuple[int, int]], *, weights: str = "metr
             f"edges have shape {pairs.shape} and type {pairs.dtype}; give a non-empty list of pairs of agent numbers."
         )
     _require_simple(n, pairs)
+    _require_room(f"from_edges({n:,}, ...)", n, 2.0 * len(pairs))
     return _undirected("edges", n, pairs[:, 0], pairs[:, 1], weights, advice="Add an edge into the missing part.")
 
 
@@ -158,6 +171,15 @@ def from_matrix(matrix: Any, *, name: str = "matrix") -> Topology:
     weights = left_stochastic(matrix)
     require_connected(weights, "Give a positive weight to some link into the missing part.")
     return Topology(weights=weights, name=name)
+
+
+def _require_room(graph: str, agents: int, links: float) -> None:
+    """Refuse a graph that does not fit into memory, before any of it is made."""
+    refuse_too_large(
+        f"{graph} has {agents:,} agents and about {links:.2g} links, and",
+        AGENT_BYTES * agents + LINK_BYTES * links,
+        "Use fewer agents or a sparser graph.",
+    )
 
 
 def _undirected(
