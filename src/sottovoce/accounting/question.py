@@ -10,7 +10,7 @@ from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.participation import Participation, Poisson
 from sottovoce.algorithms import Algorithm, FixedAgents, check_sampling
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import check_gradients, check_relay
+from sottovoce.linear import check_gradients, check_relay, parts
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
@@ -18,16 +18,8 @@ from sottovoce.topologies import Topology
 
 
 def check_parts(topology: object, algorithm: object, noise: object, *, rounds: int) -> None:
-    """Refuse things of another type, and parts that do not go together."""
-    for name, value, kind in (
-        ("topology", topology, Topology),
-        ("algorithm", algorithm, Algorithm),
-        ("noise", noise, Noise),
-    ):
-        if not isinstance(value, kind):
-            raise ConfigError(
-                f"{name} = {value!r}; a {kind.__name__} is needed: the order is topology, algorithm, noise, observer."
-            )
+    """Refuse things of another kind, and a number of rounds that is none."""
+    parts.check_parts(topology=topology, algorithm=algorithm, noise=noise)
     whole("rounds", rounds)
 
 

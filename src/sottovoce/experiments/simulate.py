@@ -7,6 +7,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.run import round_bar
+from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.simulation.engine import Chunk, chunks
 from sottovoce.simulation.run import Run, join
@@ -71,6 +72,7 @@ def simulate(
         A Run; or, when a dict was given for algorithm or noise, {(algorithm label, noise label): Run}. A choice that was not
         a dict has its name as label.
     """
+    check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     single = not isinstance(algorithm, Mapping) and not isinstance(noise, Mapping)
     algorithms = algorithm if isinstance(algorithm, Mapping) else {algorithm.name: algorithm}
     noises = noise if isinstance(noise, Mapping) else {noise.name: noise}

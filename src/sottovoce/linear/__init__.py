@@ -5,6 +5,7 @@ from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.form import LinearRound, linear_round, round_coefficients, state_blocks
 from sottovoce.linear.gradients import check_gradients, uses_gradients
 from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
+from sottovoce.linear.parts import check_parts
 from sottovoce.linear.relay import check_relay
 from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step
 from sottovoce.linear.threads import one_thread
@@ -22,6 +23,7 @@ __all__ = [
     "centroid",
     "check_agents",
     "check_gradients",
+    "check_parts",
     "check_relay",
     "diffusion_step",
     "exchange_topologies",

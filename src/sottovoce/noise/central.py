@@ -9,7 +9,7 @@ protects everybody, where local noise needs one per agent.
 
 import numpy as np
 
-from sottovoce.noise.laws import Law
+from sottovoce.noise.laws import Law, check_law
 from sottovoce.noise.noise import RELAY, Noise, NoiseMap
 from sottovoce.topologies import ActiveLinks
 
@@ -20,6 +20,7 @@ def central(law: Law) -> Noise:
     Args:
         law: law of the one source of a round.
     """
+    check_law(law, scheme="central")
 
     def spread(links: ActiveLinks) -> NoiseMap:
         # What every agent receives is a weighted average, so a term that stands on every link and own copy arrives whole.

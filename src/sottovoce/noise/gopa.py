@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.noise.laws import Gaussian, Laplace
+from sottovoce.noise.laws import Gaussian, Laplace, check_law
 from sottovoce.noise.noise import Noise, NoiseMap, outgoing_weight
 from sottovoce.topologies import ActiveLinks
 
@@ -42,6 +42,7 @@ def gopa(law: Gaussian | Laplace, *, pairwise_std: float) -> Noise:
         ConfigError: pairwise_std is not a finite number above 0.
         IncompatibleChoice: the law is not given by a standard deviation.
     """
+    check_law(law, scheme="gopa")
     if not isinstance(law, Gaussian | Laplace):
         raise IncompatibleChoice(
             f"gopa got the law {type(law).__name__}; it needs one that is given by its standard deviation, since that of an L2Laplace "

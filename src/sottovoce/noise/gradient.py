@@ -6,7 +6,7 @@ Messages carry no further noise. Whatever an agent does or sends after that is c
 them give away bounds what any observer learns, whatever the algorithm, the graph and the number of local steps; released models included.
 """
 
-from sottovoce.noise.laws import Law
+from sottovoce.noise.laws import Law, check_law
 from sottovoce.noise.noise import Noise, no_sources
 
 
@@ -16,4 +16,5 @@ def gradient(law: Law) -> Noise:
     Args:
         law: law of one source: one per agent and gradient.
     """
+    check_law(law, scheme="gradient")
     return Noise(name="gradient", law=law, spread=no_sources, in_gradients=True)

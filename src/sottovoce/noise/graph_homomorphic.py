@@ -12,7 +12,7 @@ r with A r != r, the own factor is -sum_{m != p} r_m a_pm / (r_p a_pp), which eq
 import numpy as np
 
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.noise.laws import Law
+from sottovoce.noise.laws import Law, check_law
 from sottovoce.noise.noise import Noise, NoiseMap, broadcast_map, outgoing_weight
 from sottovoce.topologies import ActiveLinks
 
@@ -23,6 +23,7 @@ def graph_homomorphic(law: Law) -> Noise:
     Requires: a_kk > 0 for every agent.
     Formal guarantee: the Perron-weighted centroid receives no noise term. It is therefore in clear in the final model.
     """
+    check_law(law, scheme="graph_homomorphic")
     return Noise(name="graph_homomorphic", law=law, spread=_spread, promises=("centroid",))
 
 

@@ -9,7 +9,7 @@ Broadcast with self-noise is the scheme in which an agent uses exactly what it s
 
 import numpy as np
 
-from sottovoce.noise.laws import Law
+from sottovoce.noise.laws import Law, check_law
 from sottovoce.noise.noise import Noise, NoiseMap, broadcast_map, outgoing_weight
 from sottovoce.topologies import ActiveLinks
 
@@ -22,6 +22,7 @@ def independent(law: Law, *, per_edge: bool = False, self_noise: bool = True) ->
         per_edge: draw a fresh source for every directed link instead of one per sender.
         self_noise: perturb the agent's own copy as well. An agent that sends nothing in a round adds nothing.
     """
+    check_law(law, scheme="independent")
 
     def spread_broadcast(links: ActiveLinks) -> NoiseMap:
         sends = (outgoing_weight(links) > 0) * 1.0

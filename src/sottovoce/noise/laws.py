@@ -107,3 +107,23 @@ class L2Laplace:
 
 
 Law = Laplace | Gaussian | L2Laplace
+
+
+def check_law(law: object, *, scheme: str) -> None:
+    """Refuse what is no law of a source.
+
+    Args:
+        law: what was given.
+        scheme: the name of the scheme that needs it.
+
+    Raises:
+        ConfigError: with what to write instead.
+    """
+    if isinstance(law, Law):
+        return
+    number = isinstance(law, int | float | np.number) and not isinstance(law, bool | np.bool_)
+    std = f"{law:g}" if number else "0.1"
+    raise ConfigError(
+        f"sv.noise.{scheme} got {law!r}; it needs the law of a source. Write sv.noise.{scheme}(sv.noise.Gaussian(std={std})), or another "
+        f"law: sv.noise.Laplace(std={std}), sv.noise.L2Laplace(scale={std})."
+    )

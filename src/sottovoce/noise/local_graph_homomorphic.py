@@ -11,7 +11,7 @@ A receiver obtains the exact weighted sum of its neighbours' messages: against t
 import numpy as np
 
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.noise.laws import Law
+from sottovoce.noise.laws import Law, check_law
 from sottovoce.noise.noise import Noise, NoiseMap
 from sottovoce.topologies import ActiveLinks
 
@@ -22,6 +22,7 @@ def local_graph_homomorphic(law: Law) -> Noise:
     Requires: every agent receives over at least two active links, and which links are active is known before the round.
     Formal guarantee: the models of all agents are those of the run without noise.
     """
+    check_law(law, scheme="local_graph_homomorphic")
     return Noise(name="local_graph_homomorphic", law=law, spread=_spread, promises=("receivers",))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm, check_sampling
 from sottovoce.errors import ConfigError, Diverged
-from sottovoce.linear import check_agents, check_gradients, check_relay
+from sottovoce.linear import check_agents, check_gradients, check_parts, check_relay
 from sottovoce.noise import Noise
 from sottovoce.simulation.checks import (
     check_numbers,
@@ -106,6 +106,7 @@ def chunks(
     Raises:
         Diverged: a model left the finite numbers.
     """
+    check_parts(problem=problem, topology=topology, algorithm=algorithms, noise=noises)
     check_numbers(
         rounds=rounds, repeats=repeats, seed=seed, dtype=dtype, chunk=chunk, repeats_together=repeats_together
     )

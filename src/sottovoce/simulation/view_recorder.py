@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm, check_sampling
 from sottovoce.errors import ConfigError, Diverged
-from sottovoce.linear import check_agents, check_gradients, check_relay
+from sottovoce.linear import check_agents, check_gradients, check_parts, check_relay
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.simulation.checks import check_numbers, refuse_clear_hand_over
@@ -54,6 +54,8 @@ class Recorder:
         numbers: Numbers,
         honest: int | None = None,
     ) -> None:
+        for problem in worlds:
+            check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise, observer=observer)
         _check(worlds, topology, algorithm, noise, numbers)
         self.numbers, self.topology, self.algorithm = numbers, topology, algorithm
         self.worlds = worlds

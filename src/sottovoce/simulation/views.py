@@ -27,7 +27,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm, check_sampling
 from sottovoce.errors import ConfigError
-from sottovoce.linear import check_relay
+from sottovoce.linear import check_parts, check_relay
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.simulation.engine import precision
@@ -87,6 +87,7 @@ def layout(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Obs
         ConfigError: the observer does not fit the topology.
         IncompatibleChoice: algorithm, noise, topology and observer do not fit together.
     """
+    check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
     check_sampling(algorithm.sampling, topology.num_agents)
     check_relay(algorithm, noise, topology)
     return plan_view(topology, algorithm, noise, observer).layout

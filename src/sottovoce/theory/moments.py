@@ -21,6 +21,7 @@ from sottovoce.linear import (
     LinearRound,
     centroid,
     check_agents,
+    check_parts,
     check_relay,
     exchange_topologies,
     linear_round,
@@ -186,6 +187,7 @@ def _noise_part(value: Affine, received: list[np.ndarray], d: int) -> np.ndarray
 
 
 def _setting(problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, batch_size: int | None) -> _Setting:
+    check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     _refuse_other_randomness(algorithm, noise)
     topologies = exchange_topologies(algorithm, topology)
     matrices_of_round(topologies, 1)

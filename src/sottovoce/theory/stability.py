@@ -11,7 +11,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import SottovoceError, UnsupportedClaim
-from sottovoce.linear import LinearRound, check_agents, exchange_topologies, linear_round
+from sottovoce.linear import LinearRound, check_agents, check_parts, exchange_topologies, linear_round
 from sottovoce.theory.system import BatchCovariance, Quadratic, matrices_of_round, round_system, shifted_quadratic
 from sottovoce.topologies import Topology
 
@@ -39,6 +39,7 @@ def mean_square_radius(
         step_factor: multiplies the step size.
         round_: the round whose step size is meant.
     """
+    check_parts(problem=problem, topology=topology, algorithm=algorithm)
     check_agents(problem, topology, batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)
@@ -52,6 +53,7 @@ def stability_limit(
 
     Above 1: the algorithm is stable as it is. `stability_limit(...) * step_size` is the largest stable step.
     """
+    check_parts(problem=problem, topology=topology, algorithm=algorithm)
     check_agents(problem, topology, batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)

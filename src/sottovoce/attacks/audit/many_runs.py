@@ -28,6 +28,7 @@ from sottovoce.attacks.audit.choice import AttackName, AuditedRun, PreparedAttac
 from sottovoce.attacks.audit.result import Audit
 from sottovoce.attacks.bounds import LowerBound, auc, clopper_pearson, gaussian_dp, tradeoff_mu
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
@@ -97,6 +98,9 @@ def audit(
         IncompatibleChoice: the parts do not fit together, or the attack named does not play on this run.
     """
     level = _check(delta, confidence, pairs, attack, participation)
+    check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
+    if played is not None:
+        check_parts(noise=played)
     if worlds is not None:
         agent = _agent_of(worlds, agent)
     guarantee = account(
