@@ -13,6 +13,8 @@ from pathlib import Path
 from sottovoce.errors import ConfigError
 
 LONGEST = 365 * 86400.0  # seconds after which nobody waits for an answer
+LONG = 60.0  # seconds from which on it is said beforehand how long something takes
+ROUND_BYTES = 40.0  # of one round in lists of steps, noise factors and which round is which, however it is computed
 _MEMORY = Path("/proc/meminfo")
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNTED = Path("/sys/fs/cgroup")
@@ -40,6 +42,17 @@ def refuse_too_large(what: str, needed: float, remedy: str) -> None:
     free = free_memory()
     if free is not None and needed > free:
         raise ConfigError(f"{what} would need {in_bytes(needed)} of memory and {in_bytes(free)} are free. {remedy}")
+
+
+def refuse_too_many_rounds(rounds: int) -> None:
+    """Refuse a number of rounds whose list alone does not fit; it comes before any loop over rounds.
+
+    Raises:
+        ConfigError: it does not fit.
+    """
+    refuse_too_large(
+        f"rounds = {rounds:,}: the list of rounds alone", ROUND_BYTES * rounds, "Lower the number of rounds."
+    )
 
 
 def refuse_too_long(what: str, seconds: float, remedy: str) -> None:

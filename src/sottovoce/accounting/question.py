@@ -14,13 +14,23 @@ from sottovoce.linear import check_gradients, check_relay, parts
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
+from sottovoce.resources import refuse_too_large, refuse_too_many_rounds
 from sottovoce.topologies import Topology
+
+AGENT_ROUND_BYTES = 50.0  # what every agent has spent after every round, and what it is computed from: measured
 
 
 def check_parts(topology: object, algorithm: object, noise: object, *, rounds: int) -> None:
-    """Refuse things of another kind, and a number of rounds that is none."""
+    """Refuse things of another kind, a number of rounds that is none, and rounds times agents that do not fit into memory."""
     parts.check_parts(topology=topology, algorithm=algorithm, noise=noise)
     whole("rounds", rounds)
+    refuse_too_many_rounds(rounds)
+    if isinstance(topology, Topology) and isinstance(algorithm, Algorithm) and not algorithm.walks:
+        refuse_too_large(
+            f"an account of {rounds:,} rounds and {topology.num_agents:,} agents",
+            AGENT_ROUND_BYTES * rounds * topology.num_agents,
+            "Lower rounds or agents.",
+        )
 
 
 def check_together(topology: Topology, algorithm: Algorithm, noise: Noise, *, rounds: int) -> None:

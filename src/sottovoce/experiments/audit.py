@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from sottovoce.attacks.audit import Audit, audit
+from sottovoce.attacks.audit.many_runs import audit_seconds, check_audit_size
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import sensitivities, stated_delta
 from sottovoce.linear import exchange_topologies
 from sottovoce.observers import Observer, view
+from sottovoce.resources import LONG, in_time
 
 MEANING = (
     "An audit plays one attack. What it shows is a lower bound, with the confidence stated: above the guarantee it "
@@ -78,13 +80,16 @@ def audits(
         raise ConfigError(
             'no observer is named, so there is nobody to play. Add observers to [privacy], for example ["eavesdropper"], or name one.'
         )
+    check_audit_size(experiment.topology, experiment.algorithm, rounds=experiment.rounds, pairs=pairs)
     for observer in listed:  # before the first of them is played
         view(observer, *exchange_topologies(experiment.algorithm, experiment.topology))
     # Many observers are as many chances to err.
     each_confidence = 1.0 - (1.0 - confidence) / len(listed)
     found = []
     for position, observer in enumerate(listed):
-        progress(f"{observer}, {position + 1} of {len(listed)}: {pairs:,} runs of each of two worlds")
+        seconds = audit_seconds(experiment.topology, experiment.algorithm, rounds=experiment.rounds, pairs=pairs)
+        long = f", {in_time(seconds)}" if seconds >= LONG else ""
+        progress(f"{observer}, {position + 1} of {len(listed)}: {pairs:,} runs of each of two worlds{long}")
         found.append(
             audit_observer(experiment, observer, pairs=pairs, confidence=each_confidence, attack=attack, agent=agent)
         )

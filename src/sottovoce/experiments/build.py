@@ -22,6 +22,7 @@ from sottovoce.linear import check_agents, check_gradients, check_relay
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.observers import Observer, final_model, view
 from sottovoce.problems import PROBLEMS, ConvexSmooth, Problem, classification
+from sottovoce.resources import refuse_too_many_rounds
 from sottovoce.topologies import TOPOLOGIES, Topology
 
 
@@ -33,6 +34,7 @@ def build(config: Config) -> Experiment:
         IncompatibleChoice: if the parts are valid but not together.
     """
     settings = config.experiment
+    refuse_too_many_rounds(settings.rounds)
     records, test = records_of_agents(config.problem, _num_agents(config.topology), settings.seed)
     sizes = [len(part) for part in records[0]]
     problem = _problem(config, records, test)

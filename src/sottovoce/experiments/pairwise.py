@@ -27,8 +27,10 @@ from sottovoce.experiments.privacy import sensitivities
 from sottovoce.linear import bound_rounds
 from sottovoce.noise import Gaussian
 from sottovoce.observers import curious_agent
+from sottovoce.resources import refuse_too_large
 from sottovoce.topologies import Static, Topology
 
+PAIR_BYTES = 40.0  # of two agents: their distance, its computation, and both ends of a bracket
 Progress = Callable[[int, int], None]
 
 VALIDITY: dict[LinearValidity, str] = {
@@ -107,6 +109,11 @@ def pairs_of(experiment: Experiment, *, attacker: int | None = None, progress: P
     """
     delta = _checked(experiment)
     topology, law = experiment.topology, experiment.noise.law
+    refuse_too_large(
+        f"all pairs of {topology.num_agents:,} agents",
+        PAIR_BYTES * topology.num_agents**2.0,
+        "Lower the number of agents.",
+    )
     distances = graph_distances(topology)
     looking = most_central(distances) if attacker is None else _agent(attacker, topology.num_agents)
     sizes = sensitivities(experiment)

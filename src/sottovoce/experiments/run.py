@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.build import build
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import (
@@ -22,8 +23,12 @@ from sottovoce.experiments.privacy import (
 from sottovoce.experiments.record import is_finished, load, open_record
 from sottovoce.experiments.results_folder import check_folder
 from sottovoce.experiments.sections import Config
-from sottovoce.simulation.engine import chunks
+from sottovoce.resources import LONG, in_time
+from sottovoce.simulation.engine import chunks, size_of_run
+from sottovoce.simulation.metrics import choose_metrics
+from sottovoce.simulation.resources import check_run_size, run_size
 from sottovoce.simulation.run import Run
+from sottovoce.topologies import Topology
 
 
 def default_folder(config: Config) -> Path:
@@ -49,6 +54,7 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
     stated: dict[str, Any] | None = None
     spent: dict[str, np.ndarray] = {}
     if not is_finished(folder):
+        _check_size(experiment)
         experiment, stated, spent = _accounted(experiment)
     with open_record(folder, config=config.as_dict(), description=experiment.describe()) as record:
         if record.finished:
@@ -71,7 +77,11 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
                 chunk=experiment.chunk,
                 start=record.start,
             )
-            with round_bar(experiment.rounds, done=done, shown=progress) as advance_to:
+            seconds = expected_seconds(
+                experiment.problem, experiment.topology, (experiment.algorithm,), schemes=1, rounds=experiment.rounds - done,
+                repeats=experiment.repeats, batch_size=experiment.batch_size,
+            )  # fmt: skip
+            with round_bar(experiment.rounds, done=done, shown=progress, expected=seconds) as advance_to:
                 for chunk in steps:
                     last = chunk.round == experiment.rounds
                     measured = chunk.metrics[algorithm, noise]
@@ -119,9 +129,34 @@ def final_metrics(run: Run) -> dict[str, dict[str, float | None]]:
     return result
 
 
+def expected_seconds(
+    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], *, schemes: int, rounds: int, repeats: int, batch_size: int | None
+) -> float:  # fmt: skip
+    """About how long a run takes."""
+    return run_size(
+        problem, topology, algorithms, schemes=schemes, rounds=rounds, repeats=repeats, batch_size=batch_size, dtype="float32", metrics=0,
+        together=repeats,
+    ).seconds  # fmt: skip
+
+
+def _check_size(experiment: Experiment) -> None:
+    """Refuse what cannot fit before anything is accounted or written."""
+    size = size_of_run(
+        experiment.problem, experiment.topology, (experiment.algorithm,), schemes=1, rounds=experiment.rounds, repeats=experiment.repeats,
+        batch_size=experiment.batch_size, dtype=experiment.dtype, metrics=len(choose_metrics(experiment.record, experiment.problem)),
+        repeats_together=None,
+    )  # fmt: skip
+    check_run_size(size)
+
+
 @contextlib.contextmanager
-def round_bar(rounds: int, *, done: int = 0, shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr with rounds per second and time left; gives a function to call with the last round done."""
+def round_bar(
+    rounds: int, *, done: int = 0, shown: bool = True, expected: float | None = None
+) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr with rounds per second and time left; gives a function to call with the last round done.
+
+    Where it is `expected` to take long, that is said first.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TimeRemainingColumn
     from rich.text import Text
@@ -130,6 +165,8 @@ def round_bar(rounds: int, *, done: int = 0, shown: bool = True) -> Iterator[Cal
         def render(self, task: Any) -> Text:
             return Text(f"{task.speed:.0f} rounds/s" if task.speed else "compiling")
 
+    if shown and expected is not None and expected >= LONG:
+        Console(stderr=True).print(f"{in_time(expected)} for {rounds - done:,} rounds, by estimate", highlight=False)
     columns = (BarColumn(), MofNCompleteColumn(), "rounds", Speed(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
         task = bar.add_task("rounds", total=rounds, completed=done)

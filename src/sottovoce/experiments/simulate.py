@@ -6,7 +6,7 @@ from typing import Any, overload
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.experiments.run import round_bar
+from sottovoce.experiments.run import expected_seconds, round_bar
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.simulation.engine import Chunk, chunks
@@ -78,22 +78,32 @@ def simulate(
     noises = noise if isinstance(noise, Mapping) else {noise.name: noise}
     metrics: list[Metrics] = []
     last: Chunk | None = None
-    with round_bar(rounds, shown=progress) as advance:
-        for part in chunks(
-            problem,
-            topology,
-            algorithms,
-            noises,
-            rounds=rounds,
-            repeats=repeats,
-            seed=seed,
-            batch_size=batch_size,
-            dtype=dtype,
-            record=record,
-            test=test,
-            chunk=chunk,
-            repeats_together=repeats_together,
-        ):
+    steps = chunks(
+        problem,
+        topology,
+        algorithms,
+        noises,
+        rounds=rounds,
+        repeats=repeats,
+        seed=seed,
+        batch_size=batch_size,
+        dtype=dtype,
+        record=record,
+        test=test,
+        chunk=chunk,
+        repeats_together=repeats_together,
+    )
+    seconds = expected_seconds(
+        problem,
+        topology,
+        tuple(algorithms.values()),
+        schemes=len(noises),
+        rounds=rounds,
+        repeats=repeats,
+        batch_size=batch_size,
+    )
+    with round_bar(rounds, shown=progress, expected=seconds) as advance:
+        for part in steps:
             metrics.append(part.metrics)
             last = part
             advance(part.round)

@@ -26,6 +26,7 @@ from sottovoce.simulation.checks import (
 from sottovoce.simulation.divergence import failing_agent
 from sottovoce.simulation.metrics import NEEDS_LABELS, choose_metrics
 from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison
+from sottovoce.simulation.resources import RunSize, check_compiled, check_run_size, holds_record_gradients, run_size
 from sottovoce.theory.stability import likely_cause
 from sottovoce.topologies import Topology
 
@@ -36,6 +37,8 @@ CHUNK_WORK = (
 GROUP_BYTES = (
     2**23
 )  # repeats run together while the states of a group stay below this, about a processor's share of cache
+
+RECORD_BYTES = 2**30  # and while the clipped gradients of single records in a group stay below this
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +88,7 @@ def chunks(
     repeats_together: int | None = None,
     start: tuple[int, dict[str, np.ndarray]] | None = None,
 ) -> Iterator[Chunk]:
-    """Run every algorithm with every noise scheme and yield the chunks in order.
+    """Run every algorithm with every noise scheme and yield the chunks in order; what cannot run is refused at once.
 
     Args:
         problem: the data and the loss.
@@ -113,22 +116,37 @@ def chunks(
     check_agents(problem, topology, batch_size)
     if not algorithms or not noises:
         raise ConfigError("give at least one algorithm and one noise scheme (sv.noise.none() for none).")
+    metrics = choose_metrics(record, problem)
+    run = size_of_run(
+        problem, topology, tuple(algorithms.values()), schemes=len(noises), rounds=rounds, repeats=repeats, batch_size=batch_size,
+        dtype=dtype, metrics=len(metrics), repeats_together=repeats_together,
+    )  # fmt: skip
+    check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
         check_sampling(algorithm.sampling, topology.num_agents)
         for noise in noises.values():
             check_gradients(algorithm, noise, rounds)
             refuse_clear_hand_over(algorithm, noise, topology, rounds)
             check_relay(algorithm, noise, topology)
-    metrics = choose_metrics(record, problem)
     labels_needed = any(name in NEEDS_LABELS for name in metrics)
     if test is not None:
         test = check_test_records(problem, test)
     elif labels_needed:
         test = _training_records(problem)
+    return _chunks(
+        problem, topology, algorithms, noises, run, metrics=metrics, seed=seed, batch_size=batch_size, dtype=dtype,
+        test=test if labels_needed else None, chunk=chunk, start=start,
+    )  # fmt: skip
+
+
+def _chunks(
+    problem: Any, topology: Topology, algorithms: Mapping[Any, Algorithm], noises: Mapping[Any, Noise], run: RunSize, *,
+    metrics: tuple[str, ...], seed: int, batch_size: int | None, dtype: str, test: Any, chunk: int | None,
+    start: tuple[int, dict[str, np.ndarray]] | None,
+) -> Iterator[Chunk]:  # fmt: skip
+    rounds, repeats = run.rounds, run.repeats
     done, held = start if start is not None else (0, None)
     lanes = problem.num_agents * problem.dimension * len(algorithms) * len(noises)
-    together = repeats_together or max(1, min(repeats, int(GROUP_BYTES / (lanes * np.dtype(dtype).itemsize))))
-    together = -(-repeats // -(-repeats // together))  # equal groups: a smaller last one would be compiled again
     size = chunk or int(np.clip(CHUNK_WORK / (lanes * repeats), 1, 512))
     with precision(dtype):
         plan, arrays = plan_comparison(
@@ -142,9 +160,9 @@ def chunks(
             batch_size=batch_size,
             dtype=jnp.dtype(dtype),
             metrics=metrics,
-            test=test if labels_needed else None,
+            test=test,
         )
-        runner = _Runner(plan, arrays, capacity=min(size, rounds), repeats=repeats, together=together)
+        runner = _Runner(plan, arrays, capacity=min(size, rounds), run=run)
         states = runner.start(held, done, rounds)
     while done < rounds:
         count = min(size, rounds - done)
@@ -155,6 +173,24 @@ def chunks(
             states = new_states
         done += count
         yield _chunk(plan, tuple(algorithms), tuple(noises), done, states, values)
+
+
+def size_of_run(
+    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], *, schemes: int, rounds: int, repeats: int, batch_size: int | None,
+    dtype: str, metrics: int, repeats_together: int | None,
+) -> RunSize:  # fmt: skip
+    """The numbers of a run, with how many repeats go together: those asked for, or as many as keep a group small."""
+    b, lanes = np.dtype(dtype).itemsize, problem.num_agents * problem.dimension * schemes
+    afford = int(GROUP_BYTES / (b * lanes * len(algorithms)))
+    if holds_record_gradients(problem):
+        records = int(np.max(problem.sizes)) if batch_size is None else batch_size
+        afford = min(afford, int(RECORD_BYTES / (b * lanes * records)))
+    together = repeats_together or max(1, min(repeats, afford))
+    together = -(-repeats // -(-repeats // together))  # equal groups: a smaller last one would be compiled again
+    return run_size(
+        problem, topology, algorithms, schemes=schemes, rounds=rounds, repeats=repeats, batch_size=batch_size, dtype=dtype,
+        metrics=metrics, together=together,
+    )  # fmt: skip
 
 
 def _training_records(problem: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -174,33 +210,47 @@ class _Runner:
     The groups do not depend on how many devices there are, so neither do the results.
     """
 
-    def __init__(self, plan: Plan, arrays: Any, *, capacity: int, repeats: int, together: int) -> None:
-        self.plan, self.repeats = plan, repeats
+    def __init__(self, plan: Plan, arrays: Any, *, capacity: int, run: RunSize) -> None:
+        self.plan, self.run = plan, run
+        repeats, together = run.repeats, run.together
         self.groups = [np.arange(first, min(first + together, repeats)) for first in range(0, repeats, together)]
         used = jax.devices()[: len(self.groups)]
         self.devices = [used[i % len(used)] for i in range(len(self.groups))]
         self.arrays = {device: jax.device_put(arrays, device) for device in used}
-        self.program = compile_advance(plan, capacity)
+        self.program: Any = compile_advance(plan, capacity)
+        self.compiled: dict[tuple[Any, int], Any] = {}  # by device and number of repeats
 
     def start(self, held: dict[str, np.ndarray] | None, done: int, rounds: int) -> list[Any]:
-        states = initial_state(self.plan, self.repeats)
+        states = initial_state(self.plan, self.run.repeats)
         if held is not None:
             leaves, tree = jax.tree.flatten(states)
             check_resumed(held, leaves, done, rounds)
             states = jax.tree.unflatten(tree, [held[str(i)] for i in range(len(leaves))])
-        return [
+        placed = [
             jax.device_put(jax.tree.map(lambda x, g=group: x[..., g], states), device)
             for group, device in zip(self.groups, self.devices, strict=True)
         ]
+        compiled = self._compiled(self.devices[0], *self._arguments(self.groups[0], self.devices[0], placed[0], 0, 0))
+        check_compiled(self.run, compiled)
+        return placed
+
+    def _arguments(self, group: np.ndarray, device: Any, state: Any, done: int, count: int) -> tuple[Any, ...]:
+        ids = np.asarray(group, np.uint32)
+        return self.arrays[device], ids, state, np.int32(done), np.int32(count), np.bool_(True)
+
+    def _compiled(self, device: Any, *arguments: Any) -> Any:
+        """The program for this device and as many repeats; compiled ahead, so that its memory is known before it runs."""
+        key = (device, len(arguments[1]))
+        if key not in self.compiled:
+            self.compiled[key] = self.program.lower(*arguments).compile()
+        return self.compiled[key]
 
     def advance(self, states: list[Any], done: int, count: int) -> tuple[list[Any], list[np.ndarray]]:
         """Run `count` rounds; metrics come back as one [metrics, count, S, repeats] array per algorithm."""
         results = []  # all devices are given their work before any result is waited for
         for group, device, state in zip(self.groups, self.devices, states, strict=True):
-            ids = np.asarray(group, np.uint32)
-            results.append(
-                self.program(self.arrays[device], ids, state, np.int32(done), np.int32(count), np.bool_(True))
-            )
+            arguments = self._arguments(group, device, state, done, count)
+            results.append(self._compiled(device, *arguments)(*arguments))
         values = [
             np.concatenate([np.asarray(measured[a])[:, :count] for _, measured in results], axis=-1)
             for a in range(len(self.plan.algorithms))

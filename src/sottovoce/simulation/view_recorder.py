@@ -19,6 +19,12 @@ from sottovoce.simulation.checks import check_numbers, refuse_clear_hand_over
 from sottovoce.simulation.engine import precision
 from sottovoce.simulation.masked_views import Board
 from sottovoce.simulation.program import Plan, cast, initial_state, plan_comparison, run_arrays
+from sottovoce.simulation.resources import (
+    RECORD_GRADIENT_COPIES,
+    check_run_size,
+    holds_record_gradients,
+    run_size,
+)
 from sottovoce.simulation.view_plan import ViewPlan, channel_arrays, plan_view
 from sottovoce.simulation.view_program import Array, Seen, Statistic, compile_record, world_seed
 from sottovoce.theory.stability import likely_cause
@@ -108,6 +114,10 @@ class Recorder:
         if masks is not None:
             graph = 32 * K * masks.partners
             graph += 0 if masks.uniform else 16 * K * K  # whoever weighs Gaussian masks has a matrix of all agents
+        if holds_record_gradients(self.worlds[0]):
+            batch_size = self.numbers.batch_size
+            records = int(np.max(self.worlds[0].sizes)) if batch_size is None else batch_size
+            vectors += RECORD_GRADIENT_COPIES * K * records
         return vectors * d * np.dtype(self.numbers.dtype).itemsize + graph
 
     def start(self, repeats: int) -> Any:
@@ -201,6 +211,12 @@ def _check(worlds: Sequence[Any], topology: Topology, algorithm: Algorithm, nois
     )
     for problem in worlds:
         check_agents(problem, topology, n.batch_size)
+    check_run_size(
+        run_size(
+            worlds[0], topology, (algorithm,), schemes=1, rounds=n.rounds, repeats=n.repeats, batch_size=n.batch_size, dtype=n.dtype,
+            metrics=0, together=n.together or 1, worlds=len(worlds),
+        )
+    )  # fmt: skip
     check_sampling(algorithm.sampling, topology.num_agents)
     check_gradients(algorithm, noise, n.rounds)
     refuse_clear_hand_over(algorithm, noise, topology, n.rounds)

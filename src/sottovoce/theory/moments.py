@@ -29,6 +29,7 @@ from sottovoce.linear import (
     state_blocks,
 )
 from sottovoce.noise import Noise, bind, received_map
+from sottovoce.resources import refuse_too_large, refuse_too_many_rounds
 from sottovoce.theory.system import (
     Affine,
     BatchCovariance,
@@ -43,6 +44,7 @@ from sottovoce.topologies import Topology
 
 STEADY_TOLERANCE = 1e-11
 STEADY_ITERATIONS = 20_000
+COVARIANCE_COPIES = 8  # matrices of all states that are held at the peak: measured
 
 
 class _Setting(NamedTuple):
@@ -70,6 +72,7 @@ def expected_msd(
     """
     if not isinstance(rounds, int | np.integer) or rounds < 1:
         raise ConfigError(f"rounds = {rounds!r}; it must be a whole number of at least 1.")
+    refuse_too_many_rounds(rounds)
     setting = _setting(problem, topology, algorithm, noise, batch_size)
     factors = noise.factors(rounds) * algorithm.noisy_rounds(rounds)
     curves = np.zeros((2, rounds))
@@ -186,9 +189,20 @@ def _noise_part(value: Affine, received: list[np.ndarray], d: int) -> np.ndarray
     return total
 
 
+def _require_room(problem: Any, algorithm: Algorithm) -> None:
+    """Refuse a covariance of all agents' states that does not fit into memory."""
+    size = float(problem.num_agents) * problem.dimension * len(state_blocks(algorithm.init(np.zeros(1))))
+    refuse_too_large(
+        f"the covariance of {problem.num_agents:,} agents with {problem.dimension:,} parameters",
+        COVARIANCE_COPIES * 8.0 * size * size,
+        "Lower agents or parameters, or use sv.simulate.",
+    )
+
+
 def _setting(problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, batch_size: int | None) -> _Setting:
     check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     _refuse_other_randomness(algorithm, noise)
+    _require_room(problem, algorithm)
     topologies = exchange_topologies(algorithm, topology)
     matrices_of_round(topologies, 1)
     check_relay(algorithm, noise, topology)

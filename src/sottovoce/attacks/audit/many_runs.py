@@ -28,16 +28,21 @@ from sottovoce.attacks.audit.choice import AttackName, AuditedRun, PreparedAttac
 from sottovoce.attacks.audit.result import Audit
 from sottovoce.attacks.bounds import LowerBound, auc, clopper_pearson, gaussian_dp, tradeoff_mu
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import check_parts
+from sottovoce.linear import check_parts, exchange_topologies
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
+from sottovoce.resources import refuse_too_large, refuse_too_long
+from sottovoce.simulation.resources import RunSize
 from sottovoce.simulation.views import measure
 from sottovoce.topologies import Topology
 
 __all__ = ["Audit", "audit"]
 
 LEAST_PAIRS = 20
+PAIR_BYTES = 150.0  # scores of two runs, sorted and counted: measured
+PAIR_SECONDS = 1e-5  # in bounds
+VIEW_WORK = 4.0  # what recording a view and scoring it costs, in plain runs
 _DIGITS = 9
 _STILL = 1e-9  # scores whose spread is this part of their distance do not vary
 
@@ -101,6 +106,7 @@ def audit(
     check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
     if played is not None:
         check_parts(noise=played)
+    check_audit_size(topology, algorithm, rounds=rounds, pairs=pairs)
     if worlds is not None:
         agent = _agent_of(worlds, agent)
     guarantee = account(
@@ -126,6 +132,29 @@ def audit(
     )  # fmt: skip
     prepared = prepare_attack(run, attack)
     return _judge(guarantee, run, prepared, _play(run, prepared, seed), delta=delta, confidence=level)
+
+
+def check_audit_size(topology: Topology, algorithm: Algorithm, *, rounds: int, pairs: int) -> None:
+    """Refuse an audit whose scores cannot fit into memory, or that would not end within a year.
+
+    Raises:
+        ConfigError: with the estimate and what to lower.
+    """
+    whole("rounds", rounds), whole("pairs", pairs, least=LEAST_PAIRS)
+    what, remedy = f"{pairs:,} pairs of runs of {rounds:,} rounds", "Lower pairs, rounds or agents."
+    refuse_too_large(what, PAIR_BYTES * pairs, remedy)
+    refuse_too_long(what, audit_seconds(topology, algorithm, rounds=rounds, pairs=pairs), remedy)
+
+
+def audit_seconds(topology: Topology, algorithm: Algorithm, *, rounds: int, pairs: int, dimension: int = 2) -> float:
+    """About how long an audit with canaries takes."""
+    links = sum(len(used.links) for used in exchange_topologies(algorithm, topology))
+    size = RunSize(
+        agents=topology.num_agents, records=1, dimension=dimension, numbers=0, blocks=1, gradients=algorithm.gradients_per_round,
+        links=links, schemes=1, algorithms=1, repeats=2 * pairs, together=2 * pairs, rounds=rounds, metrics=0, itemsize=8, clipped=False,
+        walks=algorithm.walks,
+    )  # fmt: skip
+    return VIEW_WORK * size.seconds + PAIR_SECONDS * pairs
 
 
 def _play(run: AuditedRun, prepared: PreparedAttack, seed: int) -> Floats:
