@@ -8,6 +8,7 @@ from sottovoce.linear.network import NetworkRound, SystemRound, network_round, n
 from sottovoce.linear.parts import check_parts
 from sottovoce.linear.relay import check_relay
 from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step
+from sottovoce.linear.shapes import check_shapes
 from sottovoce.linear.threads import one_thread
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "check_gradients",
     "check_parts",
     "check_relay",
+    "check_shapes",
     "diffusion_step",
     "exchange_topologies",
     "linear_round",

@@ -17,6 +17,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear.shapes import check_shapes
 
 MAGNITUDES = (1e-6, 1.0, 1e3, 1e9, 1e15)  # a clipping or projection shows at one of these sizes
 
@@ -41,6 +42,7 @@ def linear_round(algorithm: Algorithm, round_: int) -> LinearRound:
     Raises:
         UnsupportedClaim: the functions are not linear, or take gradients at two different points in one round.
     """
+    check_shapes(algorithm, round_)
     form = round_coefficients(algorithm, round_)
     blocks, size = form.blocks, form.messages.shape[1]
     for magnitude in MAGNITUDES:

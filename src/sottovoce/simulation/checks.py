@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import exchange_topologies
+from sottovoce.linear import check_shapes, exchange_topologies
 from sottovoce.noise import Noise, bind, own_copy_is_the_message
 from sottovoce.topologies import Static, Topology
 
@@ -31,6 +32,41 @@ def check_numbers(
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | None, dtype: str) -> None:
+    """Refuse messages, states and gradients of another shape than the model's, traced as the compiled round traces them.
+
+    Raises:
+        ConfigError: the algorithm's functions or the problem's gradient have another shape.
+    """
+    model = _array_of((problem.dimension,), np.dtype(dtype))
+    with jax.enable_x64(dtype == "float64"):
+        jax.eval_shape(lambda w, t: check_shapes(algorithm, t, w), model, _array_of((), np.int32))
+        data = {name: _array_of(np.shape(value)[1:], _traced(value, dtype)) for name, value in problem.arrays.items()}
+        if batch_size is None:
+            found = jax.eval_shape(problem.gradient, model, data)
+        else:
+            positions = _array_of((batch_size,), np.int32)
+            found = jax.eval_shape(
+                lambda w, own, p: problem.batch_gradient(w, problem.records(own, p)), model, data, positions
+            )
+    if found.shape != model.shape:
+        raise ConfigError(
+            f"the gradient of '{problem.kind}' has shape {found.shape} for a model of shape {model.shape}, and would be repeated along it. "
+            f"Return an array of the model's shape."
+        )
+
+
+def _array_of(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array without numbers, to trace with."""
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def _traced(value: Any, dtype: str) -> Any:
+    """The type that a run gives an array of its problem."""
+    kind = np.asarray(value).dtype
+    return np.dtype(dtype) if kind.kind == "f" else np.dtype(np.int32) if kind.kind == "i" else kind
 
 
 def refuse_clear_hand_over(algorithm: Algorithm, noise: Noise, topology: Topology, rounds: int) -> None:

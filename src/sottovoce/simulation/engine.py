@@ -21,6 +21,7 @@ from sottovoce.simulation.checks import (
     check_numbers,
     check_resumed,
     check_test_records,
+    check_traced_shapes,
     refuse_clear_hand_over,
 )
 from sottovoce.simulation.divergence import failing_agent
@@ -124,6 +125,7 @@ def chunks(
     check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
         check_sampling(algorithm.sampling, topology.num_agents)
+        check_traced_shapes(problem, algorithm, batch_size, dtype)
         for noise in noises.values():
             check_gradients(algorithm, noise, rounds)
             refuse_clear_hand_over(algorithm, noise, topology, rounds)

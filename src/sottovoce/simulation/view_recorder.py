@@ -15,7 +15,7 @@ from sottovoce.errors import ConfigError, Diverged
 from sottovoce.linear import check_agents, check_gradients, check_parts, check_relay
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
-from sottovoce.simulation.checks import check_numbers, refuse_clear_hand_over
+from sottovoce.simulation.checks import check_numbers, check_traced_shapes, refuse_clear_hand_over
 from sottovoce.simulation.engine import precision
 from sottovoce.simulation.masked_views import Board
 from sottovoce.simulation.program import Plan, cast, initial_state, plan_comparison, run_arrays
@@ -218,6 +218,7 @@ def _check(worlds: Sequence[Any], topology: Topology, algorithm: Algorithm, nois
         )
     )  # fmt: skip
     check_sampling(algorithm.sampling, topology.num_agents)
+    check_traced_shapes(worlds[0], algorithm, n.batch_size, n.dtype)
     check_gradients(algorithm, noise, n.rounds)
     refuse_clear_hand_over(algorithm, noise, topology, n.rounds)
     check_relay(algorithm, noise, topology)
