@@ -120,7 +120,8 @@ def likely_cause(problem: Any, topology: Topology, algorithm: Algorithm, batch_s
             and problem.num_agents * problem.dimension <= CAUSE_SIZE
             and work <= CAUSE_WORK
         ):
-            limit = stability_limit(problem, topology, algorithm, batch_size=batch_size, round_=min(round_, 10**6))
+            with np.errstate(all="ignore"):  # steps that overflow here too are the cause
+                limit = stability_limit(problem, topology, algorithm, batch_size=batch_size, round_=min(round_, 10**6))
             if limit < 1:
                 largest = f" (the limit is {limit * step:.4g})" if isinstance(step, int | float) else ""
                 return (
@@ -128,7 +129,7 @@ def likely_cause(problem: Any, topology: Topology, algorithm: Algorithm, batch_s
                     f"batch size{largest}. Take a smaller step or a larger batch."
                 )
             return "The step size is below the mean-square stability limit, so look for overflow in the data or in the noise scale."
-    except (SottovoceError, ArpackError):
+    except (SottovoceError, ArpackError, np.linalg.LinAlgError):
         pass  # no exact limit for this case: say what is known about the curvature instead
     given = f"the step size is {step:g}; " if isinstance(step, int | float) else ""
     try:

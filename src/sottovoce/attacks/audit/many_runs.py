@@ -25,6 +25,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.canaries import Worlds, canary_worlds, changed_agent
 from sottovoce.attacks.audit.choice import AttackName, AuditedRun, PreparedAttack, prepare_attack
+from sottovoce.attacks.audit.numerics import require_finite_scores, require_finite_steps, require_resolved
 from sottovoce.attacks.audit.result import Audit
 from sottovoce.attacks.bounds import LowerBound, auc, clopper_pearson, gaussian_dp, tradeoff_mu
 from sottovoce.errors import ConfigError, UnsupportedClaim
@@ -101,12 +102,14 @@ def audit(
         UnsupportedClaim: no guarantee of this kind is proved, or a run cannot keep to its participation.
         ConfigError: malformed input.
         IncompatibleChoice: the parts do not fit together, or the attack named does not play on this run.
+        Diverged: models or scores left the finite numbers, of which no guarantee speaks.
     """
     level = _check(delta, confidence, pairs, attack, participation)
     check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
     if played is not None:
         check_parts(noise=played)
     check_audit_size(topology, algorithm, rounds=rounds, pairs=pairs)
+    require_finite_steps(algorithm, per_agent("sensitivity", sensitivity, topology.num_agents), rounds)
     if worlds is not None:
         agent = _agent_of(worlds, agent)
     guarantee = account(
@@ -117,6 +120,7 @@ def audit(
         raise ConfigError(
             f"delta = {delta:g}, at which no epsilon is promised although something is: Gaussian noise needs delta > 0. Give one."
         )
+    require_resolved(guarantee.linear_mu)  # before canaries of that size are made
     # The promise for the worst agent holds for all; the one whose view shows most is attacked.
     target = guarantee.agent if agent is not None or guarantee.linear_agent is None else guarantee.linear_agent
     if worlds is None:
@@ -131,6 +135,7 @@ def audit(
         worlds=worlds, agent=target, batch_size=batch_size, pairs=pairs,
     )  # fmt: skip
     prepared = prepare_attack(run, attack)
+    require_resolved(prepared.mu)
     return _judge(guarantee, run, prepared, _play(run, prepared, seed), delta=delta, confidence=level)
 
 
@@ -163,7 +168,10 @@ def _play(run: AuditedRun, prepared: PreparedAttack, seed: int) -> Floats:
         run.worlds, run.topology, run.algorithm, run.noise, run.observer, prepared.statistic, rounds=run.rounds,
         repeats=run.pairs + prepared.training, seed=seed, batch_size=run.batch_size, honest=run.agent,
     )  # fmt: skip
-    return without_rounding(prepared.scores(found))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        scores = prepared.scores(found)
+    require_finite_scores(scores, prepared.name)
+    return without_rounding(scores)
 
 
 def without_rounding(scores: Floats) -> Floats:

@@ -35,12 +35,13 @@ from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.canaries import LinearChange, canary_worlds, linear_change, linear_loss
+from sottovoce.attacks.audit.numerics import require_finite_scores, require_finite_steps
 from sottovoce.attacks.audit.one_run_result import Coins, OneRunAudit
 from sottovoce.attacks.bounds import one_run
 from sottovoce.attacks.bounds.lower_bound import shuffled
 from sottovoce.attacks.likelihood import MatchedFilter, matched_filter
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.linear import exchange_topologies
+from sottovoce.linear import check_parts, exchange_topologies
 from sottovoce.noise import Gaussian, Laplace, Law, Noise, bind
 from sottovoce.observers import Observer, view
 from sottovoce.problems import ConvexSmooth, CustomLoss, custom_loss
@@ -115,6 +116,8 @@ def one_run_audit(
     checked("delta", delta, "[0, 1)")
     checked("confidence", confidence, "[0.5, 1)")
     whole("seed", seed, least=0)
+    check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
+    require_finite_steps(algorithm, per_agent("sensitivity", sensitivity, topology.num_agents), whole("rounds", rounds))
     if losses is not None and losses.nu > 0:
         raise UnsupportedClaim(
             f"losses with nu = {losses.nu:g} are promised, and constant gradients have no curvature: canaries would break the promise. Use "
@@ -194,6 +197,7 @@ def play(run: CanaryRun, prepared: CanaryScores, coins: Coins, seed: int, *, rep
         rounds=run.rounds, repeats=repeats, seed=seed,
     )  # fmt: skip
     scores: Floats = np.asarray(found, dtype=np.float64)
+    require_finite_scores(scores, prepared.name)
     clear = np.isinf(0.0 if prepared.mu is None else prepared.mu)
     return np.where(clear, np.where(scores > 0, np.inf, -np.inf), scores)  # in clear is certain, however small
 
