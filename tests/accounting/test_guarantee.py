@@ -208,3 +208,13 @@ def test_the_two_adjacencies_of_poisson_sampling_differ():
 def test_sampling_everybody_is_no_sampling():
     sampled = account(unit="record", participation=sv.accounting.poisson(1.0, record_norm=0.5))
     assert sampled.epsilon(1e-5) == pytest.approx(account(unit="record").epsilon(1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, math.nan, math.inf, -math.inf, True, "2", None])
+@pytest.mark.parametrize("name", sorted(GUARANTEES))
+def test_noise_cannot_be_scaled_by_what_is_not_a_positive_finite_number(name, factor):
+    found = GUARANTEES[name]()
+    with pytest.raises(sv.ConfigError, match=r"factor = .*; it must be a number in \(0, inf\)"):
+        found.scaled(factor)
+    with pytest.raises(sv.ConfigError, match=r"factor = .*; it must be a number in \(0, inf\)"):
+        found.tradeoff.scaled(factor)

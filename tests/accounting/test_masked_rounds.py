@@ -338,3 +338,10 @@ def test_no_noise_is_calibrated_for_somebody_who_learns_nothing():
     nothing = replace(found, tradeoff=replace(found.tradeoff, local=0.0))
     with pytest.raises(sv.UnsupportedClaim, match="learns nothing"):
         noise_factor(nothing, epsilon=1.0, delta=DELTA)
+
+
+@pytest.mark.parametrize("factor", [0.0, -2.0, math.nan, math.inf, True])
+def test_masked_noise_cannot_be_scaled_by_what_is_not_a_positive_finite_number(factor):
+    found = account(sv.observers.colluding_server(0.5), partners=20)
+    with pytest.raises(sv.ConfigError, match=r"factor = .*; it must be a number in \(0, inf\)"):
+        found.tradeoff.scaled(factor)

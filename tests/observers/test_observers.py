@@ -232,3 +232,14 @@ def test_colluding_agents_add_up_and_are_counted_downwards():
     assert observers.colluding_server(0.3).corrupted(10) == 3
     assert observers.colluding_server(0.0).corrupted(10) == 0
     assert (observers.colluding_server(0.25) + observers.colluding_server(0.5)).colluding == 0.75
+
+
+@pytest.mark.parametrize("share", [float("nan"), float("inf"), -float("inf"), -0.1, 1.1, True, np.True_, "0.5", None])
+def test_a_share_of_agents_that_is_none_is_refused(share):
+    with pytest.raises(sv.ConfigError, match=r"colluding = .*; it is the part of the agents .* from 0 to 1"):
+        Observer(name="they", server=True, colluding=share)
+
+
+@pytest.mark.parametrize("share", [0, 0.0, 0.25, np.float64(0.25), np.float32(0.25), 1.0])
+def test_a_share_of_agents_may_be_any_number_from_zero_to_one(share):
+    assert Observer(name="they", server=True, colluding=share).corrupted(8) == 8 * share

@@ -59,7 +59,7 @@ class ChargedTradeoff:
     def scaled(self, factor: float) -> NoReturn:
         """Refused: how far a run is from its ideal does not follow from its scale."""
         raise UnsupportedClaim(
-            f"noise scaled by {factor:g}; this guarantee is charged for rounding or imperfect draws, which scale "
+            f"noise scaled by {factor!r}; this guarantee is charged for rounding or imperfect draws, which scale "
             f"otherwise. Account the run with the other noise."
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.charged import ChargedTradeoff
 from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.rounding import shown
@@ -85,7 +86,12 @@ class Guarantee:
         return self.tradeoff.delta(epsilon)
 
     def scaled(self, factor: float) -> "Guarantee":
-        """What holds when all noise is multiplied by this factor: every value goes with one over the scale."""
+        """What holds when all noise is multiplied by this factor: every value goes with one over the scale.
+
+        Raises:
+            ConfigError: a factor that is not a positive, finite number.
+        """
+        factor = checked("factor", factor, "(0, inf)")
         linear = None if self.linear_mu is None else self.linear_mu / factor
         return replace(self, tradeoff=self.tradeoff.scaled(factor), linear_mu=linear)
 

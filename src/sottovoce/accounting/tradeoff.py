@@ -14,9 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sottovoce.accounting import fixed_size, gaussian, pure, subsampled
+from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.charged import ChargedTradeoff
 from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.walk.tradeoffs import WalkTradeoff
+
+
+def _positive(factor: float) -> float:
+    return checked("factor", factor, "(0, inf)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class GaussianTradeoff:
 
     def scaled(self, factor: float) -> "GaussianTradeoff":
         """What holds when the noise is multiplied by this factor."""
-        return GaussianTradeoff(self.mu / factor)
+        return GaussianTradeoff(self.mu / _positive(factor))
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon for this delta; inf at delta = 0."""
@@ -51,7 +56,7 @@ class PureTradeoff:
 
     def scaled(self, factor: float) -> "PureTradeoff":
         """What holds when the noise is multiplied by this factor."""
-        return PureTradeoff(self.pure_epsilon / factor)
+        return PureTradeoff(self.pure_epsilon / _positive(factor))
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon for this delta; the pure one at delta = 0."""
@@ -78,7 +83,7 @@ class SubsampledTradeoff:
 
     def scaled(self, factor: float) -> "SubsampledTradeoff":
         """What holds when the noise is multiplied by this factor."""
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+        return replace(self, noise_multiplier=self.noise_multiplier * _positive(factor))
 
     def epsilon(self, delta: float) -> float:
         """An upper bound on the smallest epsilon for this delta."""
@@ -110,7 +115,7 @@ class FixedSizeTradeoff:
 
     def scaled(self, factor: float) -> "FixedSizeTradeoff":
         """What holds when the noise is multiplied by this factor."""
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+        return replace(self, noise_multiplier=self.noise_multiplier * _positive(factor))
 
     def epsilon(self, delta: float) -> float:
         """An upper bound on the smallest epsilon for this delta."""

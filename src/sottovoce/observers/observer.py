@@ -30,6 +30,16 @@ class Observer:
     final_model: bool = False
     colluding: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse a share of agents that is none: it would count as fewer agents than belong to the observer."""
+        share = self.colluding
+        number = isinstance(share, int | float | np.integer | np.floating) and not isinstance(share, bool)
+        if not number or not 0.0 <= share <= 1.0:
+            raise ConfigError(
+                f"{self.name}: colluding = {share!r}; it is the part of the agents that belong to the observer, a number "
+                f"from 0 to 1."
+            )
+
     def __add__(self, other: "Observer") -> "Observer":
         """The two together: every message, source and model that either has."""
         if not isinstance(other, Observer):

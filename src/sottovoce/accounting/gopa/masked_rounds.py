@@ -29,6 +29,7 @@ from functools import lru_cache
 import numpy as np
 
 from sottovoce.accounting import gaussian
+from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.gopa.disconnection import worst_small_part
 from sottovoce.accounting.gopa.random_graphs import averaged_delta, certain_connectivity, degree_law
 
@@ -75,7 +76,7 @@ class MaskedTradeoff:
 
     def scaled(self, factor: float) -> "MaskedTradeoff":
         """What holds when own noise and masks are multiplied by this factor."""
-        return replace(self, local=self.local / factor)
+        return replace(self, local=self.local / checked("factor", factor, "(0, inf)"))
 
     def delta(self, epsilon: float) -> float:
         """A delta that holds with this epsilon."""
