@@ -19,6 +19,7 @@ from sottovoce.accounting.calibration import calibrate, noise_factor
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.pairwise import pairwise_linear_mu
 from sottovoce.accounting.participation import cyclic, poisson
+from sottovoce.accounting.repeats import repeated
 from sottovoce.accounting.ring_sum import ring_sum_mu
 from sottovoce.problems import ConvexSmooth
 
@@ -42,6 +43,7 @@ __all__ = [
     "poisson",
     "pure",
     "randomized_response",
+    "repeated",
     "ring_sum_mu",
     "sent_by_round",
     "subsampled",
