@@ -7,7 +7,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sottovoce as sv
@@ -37,6 +37,7 @@ ALL = {
 }  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.integers(1, 6), st.integers(1, 8), st.sampled_from(["gaussian", "laplace"]))
 def test_runs_together_are_one_long_run_where_rounds_add_nothing_to_each_other(times, rounds, law):
     # ATC with self-noise: every gradient is taken at a public point, so R runs of T rounds give away what R T rounds do.

@@ -33,6 +33,13 @@ def regression(clip=None):
     return problem if clip is None else problem.with_clipping(clip, "l2")
 
 
+def averages():
+    """Points in a box: unclipped, with exact theory, and one record has a sensitivity all the same."""
+    problem = sv.problems.mean_estimation(np.random.default_rng(0).uniform(-1, 1, size=(6, 20, 2)), radius=1.0)
+    sensitivity = problem.sensitivity(unit="record", adjacency="replace", norm="l2")
+    return {"problem": problem, "unit": "record", "sensitivity": sensitivity, "losses": problem.losses}
+
+
 def compared(problem=None, algorithms=None, noises=NOISES, observers=(EAVESDROPPER,), **changes):
     options = {
         "rounds": 8, "sensitivity": 2.0, "epsilons": [2.0, 8.0], "delta": 1e-5, "repeats": 20, "seed": 3, "progress": False,
@@ -73,11 +80,12 @@ def test_every_row_with_a_guarantee_has_exactly_the_epsilon_asked_for(usual):
 @pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE, L2])
 def test_the_noise_is_the_one_that_calibrate_gives(law):
     noises = {"one": sv.noise.graph_homomorphic(law), "other": sv.noise.independent(law)}
-    found = compared(noises=noises, repeats=1)
+    sensitivity = regression(clip=1.0).sensitivity(unit="agent", adjacency="replace", norm=law.norm)
+    found = compared(noises=noises, sensitivity=sensitivity, repeats=1)
     for row in found.rows:
         expected = calibrate(
-            sv.topologies.ring(6), sv.algorithms.atc(step_size=0.05), noises[row.scheme], EAVESDROPPER, rounds=8, sensitivity=2.0,
-            epsilon=row.epsilon, delta=1e-5,
+            sv.topologies.ring(6), sv.algorithms.atc(step_size=0.05), noises[row.scheme], EAVESDROPPER, rounds=8,
+            sensitivity=sensitivity, epsilon=row.epsilon, delta=1e-5,
         )  # fmt: skip
         assert row.scale == pytest.approx(expected.law.scale, rel=1e-12)
         assert row.std == pytest.approx(math.sqrt(expected.law.variance(2)), rel=1e-12)
@@ -90,19 +98,6 @@ def test_scales_are_those_of_the_closed_forms():
     scales = {row.scheme: row.scale for row in found.rows}
     assert scales["independent"] == pytest.approx(0.05 * 2 * math.sqrt(8), rel=1e-5)
     assert scales["graph-homomorphic"] == pytest.approx(0.05 * 2 * math.sqrt(8 * 9 * 17 / 6), rel=1e-5)
-
-
-@pytest.mark.slow
-def test_poisson_sampling_meets_the_target_by_search():
-    sampling = sv.accounting.poisson(0.1)
-    options = {"participation": sampling, "adjacency": "add-remove", "unit": "record", "sensitivity": 0.2, "rounds": 2}
-    found = compared(noises={"independent": NOISES["independent"]}, epsilons=[1.0], repeats=1, **options)
-    (row,) = found.rows
-    assert row.guarantee.mu is None
-    again = sv.account(sv.topologies.ring(6), sv.algorithms.atc(step_size=0.05), row.noise, EAVESDROPPER, **options)
-    assert row.guarantee.epsilon(1e-5) == pytest.approx(again.epsilon(1e-5), rel=1e-9)
-    assert 0.999 < again.epsilon(1e-5) <= 1.0
-    assert any("simulated agents use their records in every round" in note for note in found.notes)
 
 
 def test_measurements_are_those_of_simulate_with_the_calibrated_noise(usual):
@@ -129,7 +124,7 @@ def test_the_tail_is_averaged_repeat_by_repeat():
 
 
 def test_exact_theory_stands_beside_unclipped_quadratic_runs_and_agrees():
-    found = compared(problem=regression(), repeats=400)
+    found = compared(**averages(), repeats=400)
     for row in (*found.rows, *found.references):
         for name, each in row.measured.items():
             assert each.theory is not None
@@ -233,10 +228,7 @@ def test_independent_noise_beats_graph_homomorphic_noise_at_equal_epsilon_and_lo
 
 
 def test_with_equal_curvature_the_centroid_under_graph_homomorphic_noise_is_free_of_it_but_no_agent_has_it():
-    points = np.random.default_rng(0).uniform(-1, 1, size=(6, 20, 2))
-    found = compared(
-        problem=sv.problems.mean_estimation(points, radius=1.0), observers=(EAVESDROPPER, EAVESDROPPER + FINAL)
-    )
+    found = compared(**averages(), observers=(EAVESDROPPER, EAVESDROPPER + FINAL), epsilons=[0.1, 0.3])
     (reference,) = found.references
     for row in found.rows:
         if row.scheme == "graph-homomorphic" and row.possible:
@@ -244,8 +236,8 @@ def test_with_equal_curvature_the_centroid_under_graph_homomorphic_noise_is_free
                 reference.measured["msd_centroid"].value, rel=1e-6
             )
             assert row.measured["msd_average"].value > 10 * reference.measured["msd_average"].value
-    assert found.winner(EAVESDROPPER, "msd_centroid", 2.0).best == (("atc", "graph-homomorphic"),)
-    released = found.winner(EAVESDROPPER + FINAL, "msd_centroid", 2.0)
+    assert found.winner(EAVESDROPPER, "msd_centroid", 0.1).best == (("atc", "graph-homomorphic"),)
+    released = found.winner(EAVESDROPPER + FINAL, "msd_centroid", 0.1)
     assert released.best == (("atc", "independent"),)
     assert ("atc", "graph-homomorphic") in released.impossible
 
@@ -348,16 +340,32 @@ def test_neighbouring_epsilons_with_the_same_winner_share_a_sentence():
 
 
 @pytest.mark.parametrize(
-    ("problem", "changes", "expected"),
+    ("changes", "expected"),
     [
-        (regression(), {}, "promised. The gradients are not clipped"),
-        (regression(1.0), {"sensitivity": 1.9}, "promised. It is below 2"),
-        (regression(1.0), {}, "enforced by clipping"),
-        (dataclasses.replace(regression(1.0), ridge=0.1), {}, "at the same model only"),
+        ({}, "Sensitivity 2 (l2): enforced by clipping every record's gradient to 1 (l2)."),
+        ({"sensitivity": 3.0}, "Sensitivity 3 (l2): enforced by clipping every record's gradient to 1 (l2)."),
+        (averages(), "Sensitivity 0.1414 (l2): enforced by the box [-1, 1] that holds every point's coordinates."),
+        (
+            averages(),
+            "Promised, checked on the data at hand: every local loss is convex, 1-smooth and 1-strongly convex.",
+        ),
+        (
+            {"problem": dataclasses.replace(regression(1.0), ridge=0.1)},
+            "to 1 (l2); at the same model, since the ridge is added after.",
+        ),
+        ({"batch_size": 5}, "Batches are drawn at random; any record may be drawn in any round"),
     ],
 )
-def test_the_notes_say_whether_the_sensitivity_is_enforced_or_promised(problem, changes, expected):
-    assert any(expected in note for note in compared(problem=problem, epsilons=[2.0], repeats=1, **changes).notes)
+def test_the_notes_say_what_enforces_the_sensitivity(changes, expected):
+    found = compared(epsilons=[2.0], repeats=1, **changes)
+    assert any(expected in note for note in found.notes)
+
+
+def test_with_batches_the_observer_is_given_the_draws_and_nothing_is_exact():
+    noises = {"independent": NOISES["independent"]}
+    full, drawn = (compared(noises=noises, epsilons=[2.0], repeats=1, batch_size=size).rows[0] for size in (None, 5))
+    assert (full.guarantee.validity, drawn.guarantee.validity) == ("exact", "sent-messages")
+    assert full.scale == drawn.scale
 
 
 def test_laws_in_different_norms_need_a_sensitivity_in_each():

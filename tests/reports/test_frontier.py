@@ -13,8 +13,7 @@ from sottovoce.reports.frontier import SPREAD, frontier_caption, without_guarant
 @pytest.fixture(scope="module")
 def comparison():
     """Unclipped, so that exact theory is there; graph-homomorphic noise has no guarantee for the second observer."""
-    generator = np.random.default_rng(1)
-    problem = sv.problems.linear_regression(generator.normal(size=(4, 20, 2)), generator.normal(size=(4, 20)))
+    problem = sv.problems.mean_estimation(np.random.default_rng(1).uniform(-1, 1, size=(4, 20, 2)), radius=1.0)
     law = sv.noise.Gaussian(std=1.0)
     return sv.compare(
         problem,
@@ -23,7 +22,9 @@ def comparison():
         {"graph-homomorphic": sv.noise.graph_homomorphic(law), "independent": sv.noise.independent(law)},
         [sv.observers.eavesdropper(), sv.observers.eavesdropper() + sv.observers.final_model()],
         rounds=6,
-        sensitivity=0.1,
+        sensitivity=problem.sensitivity(unit="record", adjacency="replace", norm="l2"),
+        unit="record",
+        losses=problem.losses,
         epsilons=[1.0, 4.0],
         delta=1e-5,
         repeats=5,
@@ -136,12 +137,12 @@ def test_figures_are_saved_with_a_caption_that_says_what_was_run_and_what_was_pr
     ]  # fmt: skip
     caption = frontier_caption(comparison)
     for part in (
-        "linear regression",
+        "mean estimation",
         "4 agents",
         "6 rounds",
         "5 repeats",
         "equal epsilon",
-        "promised. The gradients are not clipped",
+        "Promised, checked on the data at hand",
     ):
         assert part in caption
     assert "Bars are one standard error" in " ".join(paths[1].read_text().split())

@@ -24,6 +24,7 @@ from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.comparison import Comparison, Measured, Row
 from sottovoce.experiments.comparison_notes import notes
 from sottovoce.experiments.simulate import simulate
@@ -48,14 +49,9 @@ class _Question:
     rounds: int
     sensitivity: Mapping[str, ArrayLike]  # norm -> bound
     delta: float
-    unit: Unit
-    adjacency: Adjacency
-    participation: Participation
-    losses: ConvexSmooth | None
-    same_model: bool | None
+    claims: Claims
     repeats: int
     seed: int
-    batch_size: int | None
     dtype: str
     measures: tuple[str, ...]
     tail: int
@@ -106,20 +102,21 @@ def compare(
     A row of the result is one scheme, calibrated for one observer at one epsilon; where no amount of noise is enough, it says why.
 
     Args:
-        problem: data split over agents, and a loss. Clip it, unless the sensitivity is known otherwise.
+        problem: data split over agents, and a loss; clipped, so that it has a sensitivity.
         topology: who talks to whom.
         algorithms: label -> algorithm.
         noises: label -> scheme; the scale of its law is replaced.
         observers: for each of them the schemes are calibrated anew.
         rounds: exchanges.
-        sensitivity: as in `account`. Schemes whose laws need different norms need {"l1": .., "l2": ..}.
+        sensitivity: as in `account`, at least `problem.sensitivity(...)`. Schemes whose laws need different norms need
+            {"l1": .., "l2": ..}.
         epsilons: targets, each of them for all schemes.
         delta: of every epsilon; 0 leaves the Laplace laws only.
         unit: what is protected, as in `account`.
         adjacency: how two worlds differ, as in `account`.
-        participation: of the protected record, as in `account`. The simulated agents use their records in every round.
-        losses: a promise about all local losses, as in `account`.
-        same_model: where the sensitivity holds, as in `account`.
+        participation: "every-round": what is simulated uses its records in every round, and no other promise would be kept.
+        losses: a promise about all local losses, as in `account`; one that the problem's losses break is refused.
+        same_model: where the sensitivity holds, as in `account`; None: with a ridge, at the same model only.
         repeats: independent repetitions. One alone has no standard error and names no winner.
         seed: of all random numbers; the same seed gives the same comparison.
         batch_size: distinct records per agent and round; None for the full gradient.
@@ -130,8 +127,9 @@ def compare(
         progress: show bars on the terminal's error stream.
 
     Raises:
-        ConfigError: malformed input.
-        IncompatibleChoice: an algorithm cannot run with a scheme, or an observer is not on this topology.
+        ConfigError: malformed input, or a claim that is not true of this problem: no clipping, a sensitivity below what it allows,
+            losses that are less smooth or less convex than promised.
+        IncompatibleChoice: an algorithm cannot run with a scheme, an observer is not on this topology, or a participation is promised.
     """
     watching = (observers,) if isinstance(observers, Observer) else tuple(observers)
     measured_by = (measures,) if isinstance(measures, str) else tuple(measures)
@@ -144,11 +142,13 @@ def compare(
         measures=measured_by,
     )
     question = _Question(
-        problem=problem, topology=topology, rounds=rounds, sensitivity=_by_norm(sensitivity, noises), delta=delta, unit=unit,
-        adjacency=adjacency, participation=participation, losses=losses, same_model=same_model, repeats=repeats, seed=seed,
-        batch_size=batch_size, dtype=dtype, measures=measured_by, tail=1 if tail is None else tail, test=test, progress=progress,
+        problem=problem, topology=topology, rounds=rounds, sensitivity=_by_norm(sensitivity, noises), delta=delta,
+        claims=Claims(unit=unit, adjacency=adjacency, participation=participation, losses=losses, same_model=same_model,
+                      batch_size=batch_size),
+        repeats=repeats, seed=seed, dtype=dtype, measures=measured_by, tail=1 if tail is None else tail, test=test, progress=progress,
     )  # fmt: skip
     targets = _targets(question, epsilons)
+    _refuse_false_claims(question, algorithms, noises)
     rows: list[Row] = []
     references: list[Row] = []
     for label, algorithm in algorithms.items():
@@ -165,8 +165,7 @@ def compare(
     return Comparison(
         rows=tuple(sorted(rows, key=lambda row: order[str(row.observer)])),
         references=tuple(references), epsilons=targets, delta=delta, measures=question.measures, tail=question.tail,
-        notes=notes(problem, question.sensitivity, unit=unit, adjacency=adjacency, participation=participation, losses=losses,
-                    same_model=same_model, batch_size=batch_size, rounds=rounds, delta=delta),
+        notes=notes(problem, algorithms, noises, question.sensitivity, question.claims, rounds=rounds, delta=delta),
         description=_description(question, algorithms, noises, watching),
     )  # fmt: skip
 
@@ -222,6 +221,18 @@ def _targets(question: _Question, epsilons: Sequence[float]) -> tuple[float, ...
     return tuple(sorted(float(epsilon) for epsilon in epsilons))
 
 
+def _refuse_false_claims(question: _Question, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise]) -> None:
+    """Refuse whatever would enter a guarantee and is not true of the runs, before anything is computed."""
+    for algorithm in algorithms.values():
+        for noise in noises.values():
+            kept = question.claims.kept(question.problem, algorithm, noise)
+            if noise.law is not None:
+                norm = noise.law.norm
+                kept.refuse_sensitivity(
+                    question.problem, algorithm, noise, sensitivity=question.sensitivity[norm], norm=norm
+                )
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
 
@@ -263,11 +274,12 @@ def _account(question: _Question, algorithm: Algorithm, noise: Noise, observer: 
     norm = (
         next(iter(question.sensitivity)) if noise.law is None else noise.law.norm
     )  # without noise, any bound gives infinity
-    return account(
+    claims = question.claims.kept(question.problem, algorithm, noise)
+    found = account(
         question.topology, algorithm, noise, observer, rounds=question.rounds, sensitivity=question.sensitivity[norm],
-        unit=question.unit, adjacency=question.adjacency, participation=question.participation, losses=question.losses,
-        same_model=question.same_model,
+        unit=claims.unit, adjacency=claims.adjacency, losses=claims.losses, same_model=claims.same_model,
     )  # fmt: skip
+    return claims.after_draws(found)
 
 
 def _key(scheme: str, noise: Noise) -> tuple[str, Any]:
@@ -282,7 +294,7 @@ def _measure(
     noises = {_CLEAR: none()} | {_key(cell.scheme, cell.noise): cell.noise for cell in cells if cell.noise is not None}
     runs = simulate(
         question.problem, question.topology, algorithm, noises, rounds=question.rounds, repeats=question.repeats, seed=question.seed,
-        batch_size=question.batch_size, dtype=question.dtype, record=_metrics(question), test=question.test, progress=question.progress,
+        batch_size=question.claims.batch_size, dtype=question.dtype, record=_metrics(question), test=question.test, progress=question.progress,
     )  # fmt: skip
     return {key: _measured(question, run, _theory(question, algorithm, noises[key])) for (_, key), run in runs.items()}
 
@@ -313,7 +325,7 @@ def _theory(question: _Question, algorithm: Algorithm, noise: Noise) -> Mapping[
             algorithm,
             noise,
             rounds=question.rounds,
-            batch_size=question.batch_size,
+            batch_size=question.claims.batch_size,
         )
     except UnsupportedClaim:
         return {}
@@ -345,12 +357,12 @@ def _description(
         "schemes": {label: _scheme(noise) for label, noise in noises.items()},
         "observers": [observer.name for observer in observers],
         "sensitivity": {norm: np.asarray(bound).tolist() for norm, bound in question.sensitivity.items()},
-        "unit": question.unit,
-        "adjacency": question.adjacency,
+        "unit": question.claims.unit,
+        "adjacency": question.claims.adjacency,
         "rounds": question.rounds,
         "repeats": question.repeats,
         "seed": question.seed,
-        "batch_size": question.batch_size,
+        "batch_size": question.claims.batch_size,
         "dtype": question.dtype,
     }
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate
-from sottovoce.accounting.clipped_updates import update_sensitivity
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.rounding import shown, upwards
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
+from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.experiment import Budget, Experiment, Privacy
 from sottovoce.experiments.privacy_sections import observer_named as observer_named
 from sottovoce.experiments.privacy_sections import same_view
@@ -45,24 +45,9 @@ _DIGITS = 7  # of a calibrated size, so that it can be copied without loss
 
 def sensitivities(experiment: Experiment, *, norm: Norm | None = None) -> np.ndarray:
     """[K] the largest change of each agent's gradient in one round, or of its clipped update; `norm` defaults to that of the noise's law."""
-    privacy, problem, law = _privacy(experiment), experiment.problem, experiment.noise.law
-    clipped = experiment.algorithm.clipped_update
-    if clipped is not None:
-        largest = update_sensitivity(clipped.clip, unit=privacy.unit, adjacency=privacy.adjacency)
-        return np.full(problem.num_agents, largest)
+    law = experiment.noise.law
     used: Norm = norm if norm is not None else "l2" if law is None else law.norm
-    return np.array(
-        [
-            problem.sensitivity(
-                unit=privacy.unit,
-                adjacency=privacy.adjacency,
-                norm=used,
-                batch_size=experiment.batch_size,
-                agent=agent,
-            )
-            for agent in range(problem.num_agents)
-        ]
-    )
+    return _claims(experiment).enforced(experiment.problem, experiment.algorithm, experiment.noise, norm=used)
 
 
 def guarantees(experiment: Experiment) -> list[Guarantee]:
@@ -187,24 +172,15 @@ def _budget_note(budget: Budget, needed: float, rounds: int) -> str:
     return f"The budget allows {budget.observer} epsilon = {budget.epsilon:g}; {rounds} rounds need {shown(needed, 4)}, {verdict}."
 
 
-def refuse_unkept_participation(experiment: Experiment) -> None:
-    """Refuse to simulate what is accounted for records that take part in chosen rounds only.
+def refuse_unkept_promises(experiment: Experiment) -> None:
+    """Refuse to simulate what is accounted under promises that the simulated run does not keep.
 
     Raises:
-        IncompatibleChoice: the simulator uses every record in every round, or draws batches at random.
+        IncompatibleChoice: a participation in chosen rounds only.
+        ConfigError: a promise about losses that those of the problem break.
     """
-    privacy = experiment.privacy
-    if privacy is None or not privacy.observers or privacy.participation == "every-round":
-        return
-    uses = (
-        "uses every record in every round"
-        if experiment.batch_size is None
-        else "draws records at random in every round"
-    )
-    raise IncompatibleChoice(
-        f"participation was promised ({privacy.describe()['participation']}), but a simulated run {uses}, so its guarantees would be "
-        f"false. Remove participation to run; `sottovoce account` and `sottovoce calibrate` answer for data that keep the promise."
-    )
+    if experiment.privacy is not None and experiment.privacy.observers:
+        _claims(experiment).kept(experiment.problem, experiment.algorithm, experiment.noise)
 
 
 def within_budget(experiment: Experiment) -> Experiment:
@@ -301,6 +277,14 @@ def _privacy(experiment: Experiment) -> Privacy:
     return experiment.privacy
 
 
+def _claims(experiment: Experiment) -> Claims:
+    privacy = _privacy(experiment)
+    return Claims(
+        unit=privacy.unit, adjacency=privacy.adjacency, participation=privacy.participation, losses=privacy.losses,
+        same_model=privacy.same_model, batch_size=experiment.batch_size,
+    )  # fmt: skip
+
+
 def _observers(experiment: Experiment) -> tuple[Observer, ...]:
     observers = _privacy(experiment).observers
     if not observers:
@@ -314,8 +298,8 @@ def _with_premises(found: Guarantee, experiment: Experiment) -> Guarantee:
     """Add what the experiment assumes; with batches the observer is given the draws, so that nothing is exact any more."""
     if found.validity == "infinite":
         return found
-    validity = "sent-messages" if found.validity == "exact" and experiment.batch_size is not None else found.validity
-    return replace(found, validity=validity, assumptions=(*found.assumptions, *_privacy(experiment).premises))
+    drawn = _claims(experiment).after_draws(found)
+    return replace(drawn, assumptions=(*drawn.assumptions, *_privacy(experiment).premises))
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from sottovoce.experiments.build import build
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import (
     guarantees,
-    refuse_unkept_participation,
+    refuse_unkept_promises,
     spending,
     statement,
     within_budget,
@@ -100,7 +100,7 @@ def _accounted(experiment: Experiment) -> tuple[Experiment, dict[str, Any] | Non
     privacy = experiment.privacy
     if privacy is None or not privacy.observers:
         return experiment, None, {}
-    refuse_unkept_participation(experiment)
+    refuse_unkept_promises(experiment)
     experiment = within_budget(experiment)
     stated = statement(experiment, guarantees(experiment))
     if privacy.budget is None:

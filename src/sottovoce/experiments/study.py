@@ -33,7 +33,7 @@ from pydantic import Field, model_validator
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import Experiment, build
 from sottovoce.experiments.config import parse
-from sottovoce.experiments.privacy import refuse_unkept_participation
+from sottovoce.experiments.privacy import refuse_unkept_promises
 from sottovoce.experiments.sections import Section
 from sottovoce.experiments.simulate import simulate
 from sottovoce.experiments.values import ShownLabel, brief_value, checked_label
@@ -231,7 +231,7 @@ def _built(
             f"{source}: study {section.name!r} averages over the last {section.tail} of only {config.experiment.rounds} rounds."
         )
     experiment = build(config)
-    refuse_unkept_participation(experiment)
+    refuse_unkept_promises(experiment)
     return config.as_dict(), experiment
 
 
