@@ -66,6 +66,10 @@ def test_tables_verdicts_and_files(sottovoce, file, tmp_path):
         assert part in text
     assert "No guarantee for graph-homomorphic (atc): The noise cancels in the centroid" in text
     assert "enforced by clipping" in text
+    assert "Simulated: anyone can draw this noise again from seed 2, so the models must not be released." in text
+    assert "its 4 repeats would be 4 releases, with epsilon up to" in text
+    notes = result.stdout[result.stdout.index("Who wins") :].splitlines()
+    assert max(map(len, notes)) <= 80
     written = {path.name for path in (tmp_path / "found").iterdir()}
     figures = {f"frontier-msd-{name}.{kind}" for name in ("centroid", "average") for kind in ("png", "svg")}
     assert written == {"comparison.json", "comparison.csv"} | figures

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sottovoce.accounting import gaussian
+from sottovoce.accounting.rounding import shown
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments import load
 
@@ -164,6 +166,49 @@ def test_run_prints_and_keeps_guarantees_and_spending(sottovoce, private, tmp_pa
     text = sottovoce("run", private, enough, "--out", tmp_path / "out").stdout
     assert "epsilon_left" in text
     assert "curious agent 0" in text
+
+
+def test_run_says_what_its_models_may_not_be_used_for_and_states_one_run_and_all_repeats(sottovoce, private, tmp_path):
+    enough = "privacy.budget={epsilon=50.0, observer='eavesdropper'}"
+    arguments = ("run", private, FULL, enough, "experiment.seed=41", "--out", tmp_path / "out")
+    printed = loaded(sottovoce(*arguments, "--json"))
+    mu = 0.1 * (2 / 6) * math.sqrt(12) / 0.1  # step (2C/n) sqrt(T) / std, of one run
+    one, three = gaussian.epsilon(mu, 1e-5), gaussian.epsilon(mu * math.sqrt(3), 1e-5)
+    first = printed["guarantees"][0]
+    assert first["epsilon"]["1e-05"] == pytest.approx(one, rel=1e-9)
+    assert first["epsilon_of_repeats"]["1e-05"] == pytest.approx(three, rel=1e-9)
+    assert printed["repeats"] == printed["budget"]["repeats"] == 3
+    assert printed["budget"]["needed"] == pytest.approx(one, rel=1e-9)
+    assert printed["budget"]["needed_by_repeats"] == pytest.approx(three, rel=1e-9)
+    assert json.loads((tmp_path / "out" / "guarantees.json").read_text())["notes"] == printed["notes"]
+    text = sottovoce(*arguments).stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert (
+        f"which fits. That is one run; all 3 repeats together: {shown(three, 4)}. Simulated: anyone can draw this noise again from seed 41, so "
+        f"the models must not be released. The 3 repeats would be 3 releases about the same data; all together have epsilon up to "
+        f"{shown(three, 4)}."
+    ) in flat(text)
+
+
+def test_a_run_kept_by_an_older_version_is_shown_with_the_same_warning(sottovoce, private, tmp_path):
+    loaded(sottovoce("run", private, FULL, "--out", tmp_path / "out", "--json"))
+    kept = tmp_path / "out" / "guarantees.json"
+    stated = json.loads(kept.read_text())
+    del stated["repeats"]
+    kept.write_text(json.dumps({**stated, "notes": []}))
+    text = flat(sottovoce("run", private, FULL, "--out", tmp_path / "out").stdout)
+    assert "The 3 repeats would be 3 releases about the same data; epsilon of all together is not computed." in text
+
+
+def test_a_budget_is_that_of_one_run_and_accounting_alone_releases_nothing(sottovoce, private):
+    tight = "privacy.budget={epsilon=7.0, observer='eavesdropper'}"  # one run needs less, three together more
+    stated = loaded(sottovoce("account", private, FULL, tight, "--json"))
+    assert stated["budget"]["needed"] < 7 < stated["budget"]["needed_by_repeats"]
+    assert sottovoce("run", private, FULL, tight).exit_code == 0
+    assert not any("Simulated" in note for note in stated["notes"])
+    single = flat(sottovoce("account", private, FULL, tight, "experiment.repeats=1").stdout)
+    assert "which fits." in single
+    assert "repeats together" not in single
 
 
 def test_run_beyond_its_budget_has_exit_code_3_and_leaves_nothing(sottovoce, private, tmp_path):

@@ -178,7 +178,7 @@ def test_run_keeps_the_guarantees_of_its_observers(tmp_path):
     run_experiment(config, tmp_path / "run", progress=False)
     stated = json.loads((tmp_path / "run" / "guarantees.json").read_text())
     experiment = build(config)
-    assert stated == privacy.statement(experiment, privacy.guarantees(experiment))
+    assert stated == privacy.simulated_statement(experiment, privacy.guarantees(experiment))
     assert stated == load_guarantees(tmp_path / "run")
     assert stated["budget"]["needed"] == pytest.approx(privacy.spending(experiment)[-1])
 

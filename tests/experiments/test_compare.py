@@ -12,6 +12,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.accounting.calibration import calibrate
+from sottovoce.accounting.rounding import shown
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.experiments.comparison import Measured
 from sottovoce.experiments.comparison_file import read_comparison, run_comparison
@@ -359,6 +360,29 @@ def test_neighbouring_epsilons_with_the_same_winner_share_a_sentence():
 def test_the_notes_say_what_enforces_the_sensitivity(changes, expected):
     found = compared(epsilons=[2.0], repeats=1, **changes)
     assert any(expected in note for note in found.notes)
+
+
+def test_every_row_states_what_its_repeats_would_give_away_and_the_notes_say_not_to_release_them(usual):
+    for row in usual.rows:
+        if not row.possible:
+            assert row.epsilon_of_repeats is None
+            continue
+        expected = sv.accounting.gaussian.epsilon(row.guarantee.mu * math.sqrt(20), 1e-5)
+        assert row.epsilon_of_repeats == row.describe()["epsilon_of_repeats"] == pytest.approx(expected, rel=1e-9)
+    by_epsilon = {row.epsilon: shown(row.epsilon_of_repeats, 4) for row in usual.rows if row.possible}
+    assert usual.notes[-1] == (
+        "Simulated: anyone can draw this noise again from seed 3, so the models must not be released. All rows use the same random "
+        "numbers; epsilon is that of one run of one row, and its 20 repeats would be 20 releases, with epsilon up to "
+        f"{by_epsilon[2.0]} where one has 2, up to {by_epsilon[8.0]} where one has 8."
+    )
+    assert usual.notes[-1] in usual.table()
+    assert (
+        compared(epsilons=[2.0], repeats=1)
+        .notes[-1]
+        .endswith("that of one row, whose one repeat would be one release.")
+    )
+    hopeless = compared(delta=0.0, repeats=2)
+    assert hopeless.notes[-1].endswith("its 2 repeats would be 2 releases.")
 
 
 def test_with_batches_the_observer_is_given_the_draws_and_nothing_is_exact():

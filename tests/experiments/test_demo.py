@@ -25,6 +25,7 @@ def test_the_demonstration_learns_saves_its_runs_and_beats_the_worst_hospital_al
         "final model",
     }
     assert all(7.9 < epsilon <= 8.0 for epsilon in shown.values())  # calibrated for epsilon = 8; the others get no more
+    assert any("The 3 repeats would be 3 releases about the same data" in note for note in found.stated["notes"])
     assert found.noisy.description["noise"]["name"] == "independent"
     assert found.clear.description["noise"]["name"] == "none"
     assert tomllib.loads((tmp_path / "demo.toml").read_text())["experiment"]["rounds"] == 60

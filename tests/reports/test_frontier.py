@@ -143,6 +143,7 @@ def test_figures_are_saved_with_a_caption_that_says_what_was_run_and_what_was_pr
         "5 repeats",
         "equal epsilon",
         "Promised, checked on the data at hand",
+        "the models must not be released",
     ):
         assert part in caption
     assert "Bars are one standard error" in " ".join(paths[1].read_text().split())

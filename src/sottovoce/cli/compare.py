@@ -1,5 +1,6 @@
 """`sottovoce compare`: which noise scheme costs least at equal privacy."""
 
+import textwrap
 import time
 from pathlib import Path
 from typing import Annotated
@@ -40,9 +41,9 @@ def compare(
         for measure in found.measures:
             parts.append(f"{observer}: {measure}\n{aligned(found.by_epsilon(observer, measure))}\n")
         if reasons := found.reasons(observer):
-            parts.append("\n".join(reasons) + "\n")
-    parts += ["Who wins at equal epsilon:", *found.sentences(), "", *found.notes]
-    parts.append(f"Scales of the noise, exact numbers and figures in {folder}; {seconds:.0f} s.")
+            parts.append("\n".join(map(_wrapped, reasons)) + "\n")
+    parts += ["Who wins at equal epsilon:", *map(_wrapped, found.sentences()), "", *map(_wrapped, found.notes)]
+    parts.append(_wrapped(f"Scales of the noise, exact numbers and figures in {folder}; {seconds:.0f} s."))
     winners = [
         {
             "observer": winner.observer, "measure": winner.measure, "epsilon": winner.epsilon, "value": winner.value, "tie": winner.tie,
@@ -60,3 +61,8 @@ def compare(
         as_json=as_json,
         text="\n".join(parts),
     )
+
+
+def _wrapped(sentence: str) -> str:
+    """A sentence on lines that a terminal of the usual width shows; names and paths stay whole."""
+    return textwrap.fill(sentence, 80, break_long_words=False, break_on_hyphens=False)

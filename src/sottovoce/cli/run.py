@@ -14,6 +14,7 @@ from sottovoce.cli.guarantees import guarantee_table
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.experiments import default_folder, final_metrics, read, run_experiment
 from sottovoce.experiments.record import load_guarantees
+from sottovoce.experiments.releases import release_note
 
 OverridesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
@@ -29,12 +30,16 @@ def run(
     """Run an experiment; given again after an interruption, continue it."""
     config = read(file, overrides or ())
     folder = out or default_folder(config)
-    metrics = final_metrics(run_experiment(config, folder, progress=not as_json))
+    done = run_experiment(config, folder, progress=not as_json)
+    metrics = final_metrics(done)
     finite = {
         name: {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
         for name, values in metrics.items()
     }
     stated = load_guarantees(folder)
+    if stated is not None and "repeats" not in stated:  # written before repeats were accounted
+        given = done.description
+        stated["notes"].append(release_note(seed=given["seed"], repeats=given["repeats"], together=[None]))
     show(
         {"folder": str(folder), "final_metrics": finite, **(stated or {})},
         as_json=as_json,

@@ -26,7 +26,8 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.comparison import Comparison, Measured, Row
-from sottovoce.experiments.comparison_notes import notes
+from sottovoce.experiments.comparison_notes import notes, rows_note
+from sottovoce.experiments.releases import epsilon_of_repeats
 from sottovoce.experiments.simulate import simulate
 from sottovoce.noise import Noise, none
 from sottovoce.observers import Observer
@@ -165,7 +166,8 @@ def compare(
     return Comparison(
         rows=tuple(sorted(rows, key=lambda row: order[str(row.observer)])),
         references=tuple(references), epsilons=targets, delta=delta, measures=question.measures, tail=question.tail,
-        notes=notes(problem, algorithms, noises, question.sensitivity, question.claims, rounds=rounds, delta=delta),
+        notes=(*notes(problem, algorithms, noises, question.sensitivity, question.claims, rounds=rounds, delta=delta),
+               rows_note(rows, seed=seed, repeats=repeats)),
         description=_description(question, algorithms, noises, watching),
     )  # fmt: skip
 
@@ -333,17 +335,20 @@ def _theory(question: _Question, algorithm: Algorithm, noise: Noise) -> Mapping[
 
 def _row(question: _Question, cell: _Cell, measured: Mapping[tuple[str, Any], dict[str, Measured]]) -> Row:
     law = None if cell.noise is None else cell.noise.law
+    together = None
+    if cell.guarantee is not None:
+        together = epsilon_of_repeats(cell.guarantee, repeats=question.repeats, delta=question.delta)
     return Row(
         observer=cell.observer, algorithm=cell.algorithm, scheme=cell.scheme, epsilon=cell.epsilon, noise=cell.noise,
-        std=None if law is None else math.sqrt(law.variance(question.problem.dimension)), guarantee=cell.guarantee, reason=cell.reason,
-        measured={} if cell.noise is None else measured[_key(cell.scheme, cell.noise)],
+        std=None if law is None else math.sqrt(law.variance(question.problem.dimension)), guarantee=cell.guarantee,
+        epsilon_of_repeats=together, reason=cell.reason, measured={} if cell.noise is None else measured[_key(cell.scheme, cell.noise)],
     )  # fmt: skip
 
 
 def _reference(label: str, measured: Mapping[tuple[str, Any], dict[str, Measured]]) -> Row:
     return Row(
         observer=None, algorithm=label, scheme=_CLEAR[0], epsilon=math.inf, noise=none(), std=None, guarantee=None,
-        reason="no noise is added", measured=measured[_CLEAR],
+        epsilon_of_repeats=None, reason="no noise is added", measured=measured[_CLEAR],
     )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ class Row:
         noise: the calibrated noise; None where no guarantee exists.
         std: standard deviation of one coordinate of one source of that noise.
         guarantee: what holds at that noise; its epsilon(delta) is `epsilon`.
+        epsilon_of_repeats: what all repeats together would give away, at the same delta; None where it is not computed.
         reason: why it holds, or why there is none.
         measured: measure -> numbers; empty where no guarantee exists.
     """
@@ -62,6 +63,7 @@ class Row:
     noise: Noise | None
     std: float | None
     guarantee: Guarantee | None
+    epsilon_of_repeats: float | None
     reason: str
     measured: Mapping[str, Measured]
 
@@ -88,6 +90,7 @@ class Row:
             "algorithm": self.algorithm,
             "scheme": self.scheme,
             "epsilon": _finite(self.epsilon),
+            "epsilon_of_repeats": _finite(self.epsilon_of_repeats),
             "law": self.law,
             "scale": self.scale,
             "std": self.std,

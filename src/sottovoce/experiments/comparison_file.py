@@ -143,7 +143,19 @@ def write_comparison(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 def _csv(comparison: Comparison) -> str:
     """One line per row; the runs without noise last, with epsilon inf and no observer."""
-    fixed = ("observer", "algorithm", "scheme", "epsilon", "law", "scale", "std", "validity", "mu", "linear_mu")
+    fixed = (
+        "observer",
+        "algorithm",
+        "scheme",
+        "epsilon",
+        "epsilon_of_repeats",
+        "law",
+        "scale",
+        "std",
+        "validity",
+        "mu",
+        "linear_mu",
+    )
     parts = ("value", "standard_error", "theory")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -1,6 +1,6 @@
 """What the numbers of a comparison rest on, in sentences for its footnotes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.claims import Claims, clipping
+from sottovoce.experiments.comparison import Row
+from sottovoce.experiments.releases import NOT_COMPUTED, largest
 from sottovoce.noise import Noise
 
 
@@ -51,6 +53,25 @@ def notes(
             "Batches are drawn at random; any record may be drawn in any round, so that epsilon is an upper bound."
         ] = None
     return tuple(made)
+
+
+def rows_note(rows: Sequence[Row], *, seed: int, repeats: int) -> str:
+    """What the simulated rows may not be used for, and what their repeats would give away."""
+    head = f"Simulated: anyone can draw this noise again from seed {seed}, so the models must not be released. All rows use the same random numbers"
+    if repeats == 1:
+        return f"{head}; epsilon is that of one row, whose one repeat would be one release."
+    worst: dict[float, list[float | None]] = {}
+    for row in rows:
+        if row.possible:
+            worst.setdefault(row.epsilon, []).append(row.epsilon_of_repeats)
+    said = [f"{_together(found)} where one has {epsilon:g}" for epsilon, found in worst.items()]
+    together = f", with epsilon {', '.join(said)}" if said else ""
+    return f"{head}; epsilon is that of one run of one row, and its {repeats} repeats would be {repeats} releases{together}."
+
+
+def _together(found: Sequence[float | None]) -> str:
+    known = [value for value in found if value is not None]
+    return NOT_COMPUTED if len(known) < len(found) else f"up to {largest(max(known))}"
 
 
 def _at_same_model(problem: Any, algorithm: Algorithm, noise: Noise, claims: Claims) -> bool:

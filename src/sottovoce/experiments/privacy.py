@@ -28,6 +28,7 @@ from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.experiment import Budget, Experiment, Privacy
 from sottovoce.experiments.privacy_sections import observer_named as observer_named
 from sottovoce.experiments.privacy_sections import same_view
+from sottovoce.experiments.releases import epsilon_of_repeats, largest, release_note
 from sottovoce.noise import L2Laplace, Law, Noise
 from sottovoce.observers import Observer
 
@@ -159,17 +160,44 @@ def statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, A
         stated["notes"].append(f"Assumed besides: {'; '.join(privacy.premises)}.")
     if privacy.budget is not None:
         watched = next(each.name for each in privacy.observers if same_view(each, privacy.budget.observer))
-        needed = max(each.epsilon(delta) for each in found if each.observer == watched)
-        stated["budget"] = {**privacy.budget.describe(), "needed": None if math.isinf(needed) else needed}
-        stated["notes"].append(_budget_note(privacy.budget, needed, experiment.rounds))
+        worst = max((each for each in found if each.observer == watched), key=lambda each: each.epsilon(delta))
+        needed = worst.epsilon(delta)
+        together = epsilon_of_repeats(worst, repeats=experiment.repeats, delta=delta)
+        stated["budget"] = {
+            **privacy.budget.describe(),
+            "needed": _finite(needed),
+            "repeats": experiment.repeats,
+            "needed_by_repeats": _finite(together),
+        }
+        stated["notes"].append(_budget_note(privacy.budget, needed, together, experiment))
     return stated
 
 
-def _budget_note(budget: Budget, needed: float, rounds: int) -> str:
+def simulated_statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, Any]:
+    """The statement of a run that is simulated: epsilon of all its repeats beside that of one, and that no model may be released.
+
+    An epsilon of repeats is null where it is infinite, and where it is not computed though that of one run is finite.
+    """
+    stated, delta = statement(experiment, found), stated_delta(experiment)
+    together = [epsilon_of_repeats(each, repeats=experiment.repeats, delta=delta) for each in found]
+    for row, value in zip(stated["guarantees"], together, strict=True):
+        row["epsilon_of_repeats"] = {f"{delta:g}": _finite(value)}
+    stated["repeats"] = experiment.repeats
+    stated["notes"].append(release_note(seed=experiment.seed, repeats=experiment.repeats, together=together))
+    return stated
+
+
+def _budget_note(budget: Budget, needed: float, together: float | None, experiment: Experiment) -> str:
     verdict = "which fits"
     if needed > budget.epsilon:
         verdict = "so a run would be cut short" if budget.until_spent else "so a run would be refused"
-    return f"The budget allows {budget.observer} epsilon = {budget.epsilon:g}; {rounds} rounds need {shown(needed, 4)}, {verdict}."
+    note = (
+        f"The budget allows {budget.observer} epsilon = {budget.epsilon:g}; {experiment.rounds} rounds need "
+        f"{shown(needed, 4)}, {verdict}."
+    )
+    if experiment.repeats == 1:
+        return note
+    return f"{note} That is one run; all {experiment.repeats} repeats together: {largest(together)}."
 
 
 def refuse_unkept_promises(experiment: Experiment) -> None:
@@ -292,6 +320,10 @@ def _observers(experiment: Experiment) -> tuple[Observer, ...]:
             'no observer is named, so there is nobody to account for. Add observers to [privacy], for example ["eavesdropper"].'
         )
     return observers
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else value
 
 
 def _with_premises(found: Guarantee, experiment: Experiment) -> Guarantee:

@@ -16,8 +16,8 @@ from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import (
     guarantees,
     refuse_unkept_promises,
+    simulated_statement,
     spending,
-    statement,
     within_budget,
 )
 from sottovoce.experiments.record import is_finished, load, open_record
@@ -102,7 +102,7 @@ def _accounted(experiment: Experiment) -> tuple[Experiment, dict[str, Any] | Non
         return experiment, None, {}
     refuse_unkept_promises(experiment)
     experiment = within_budget(experiment)
-    stated = statement(experiment, guarantees(experiment))
+    stated = simulated_statement(experiment, guarantees(experiment))
     if privacy.budget is None:
         return experiment, stated, {}
     spent = spending(experiment)
