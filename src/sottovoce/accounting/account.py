@@ -31,6 +31,7 @@ from sottovoce.accounting.question import (
     check_parts,
     check_together,
     check_words,
+    compares_same_model,
 )
 from sottovoce.accounting.tradeoff import (
     GaussianTradeoff,
@@ -46,7 +47,7 @@ from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import exchange_topologies, one_thread
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer, view
-from sottovoce.problems import ConvexSmooth
+from sottovoce.problems import ConvexSmooth, Sensitivity
 from sottovoce.topologies import Topology
 
 
@@ -90,14 +91,16 @@ def account(
         observer: who looks; a list gives a list of guarantees.
         rounds: exchanges. The gradient of the last round counts only where it is sent or released.
         sensitivity: the largest change of one round's gradient when the protected unit changes, in the norm of the noise's law (l1 for
-            Laplace, l2 otherwise). unit="agent": between any two gradients of the agent. unit="record": at the same model. One number,
-            or one per agent.
+            Laplace, l2 otherwise). unit="agent": between any two gradients of the agent, unless `same_model` says otherwise.
+            unit="record": at the same model. One number, or one per agent. A plain number is the caller's claim; what
+            `problem.sensitivity` returns says itself what it is true for.
         unit: what is protected: the agent's whole data, or one record.
         adjacency: how two worlds differ; it must be the one the sensitivity was computed for.
         participation: rounds in which the protected record takes part.
         losses: a promise about all local losses, or None.
         agent: whose data; None is the worst agent outside the observer.
-        same_model: whether the sensitivity compares gradients at the same model only; None: for a record yes, for an agent no.
+        same_model: whether the sensitivity compares gradients at the same model only; None: for a record yes; for an agent, as a
+            `Sensitivity` says of itself, and yes under losses with nu > 0, whose gradients move apart with the models.
 
     Raises:
         UnsupportedClaim: no guarantee of this kind is proved.
@@ -264,6 +267,9 @@ def _case(
     check_parts(topology, algorithm, noise, rounds=rounds)
     check_words(unit, adjacency, losses, same_model, algorithm)
     sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
+    same = compares_same_model(
+        sensitivity, noise, unit=unit, adjacency=adjacency, losses=losses, same_model=same_model
+    )  # fmt: skip
     check_participation(
         algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation
     )  # fmt: skip
@@ -281,9 +287,13 @@ def _case(
     return Case(
         topology=topology, algorithm=algorithm, noise=noise, observer=observer, view=seen, rounds=rounds, sensitivity=sensitivities,
         unit=unit, adjacency=adjacency, participation=participation, losses=losses,
-        same_model=unit == "record" if same_model is None else bool(same_model), sampling=algorithm.sampling,
-        aggregation=algorithm.aggregation,
+        same_model=same, sampling=algorithm.sampling, aggregation=algorithm.aggregation,
+        computed=isinstance(sensitivity, Sensitivity) or _all_marked(sensitivity),
     )  # fmt: skip
+
+
+def _all_marked(sensitivity: object) -> bool:
+    return isinstance(sensitivity, list | tuple) and all(isinstance(one, Sensitivity) for one in sensitivity)
 
 
 def _checked_agent(agent: int, case: Case) -> int:

@@ -47,7 +47,9 @@ def broadcast_values(
     with np.errstate(divide="ignore", invalid="ignore"):
         price = np.where(unit > 0, unit / scales[:, None], 0.0)  # [T, K]
         spent = np.max([np.cumsum(np.where(one[:, None], price, 0.0), axis=0) for one in patterns], axis=0)
-    return values_at_public_points(spent, pure=pure, exact=view.broadcast, linear_view=view.broadcast and not pure)
+    return values_at_public_points(
+        spent, pure=pure, each=price, exact=view.broadcast, linear_view=view.broadcast and not pure
+    )
 
 
 def _state_is_public(bound: BoundRound) -> bool:

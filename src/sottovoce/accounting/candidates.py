@@ -80,6 +80,11 @@ class Prepared(NamedTuple):
         if not all(isinstance(used.schedule, Static | Listed) for used in topologies):
             return Prepared(case, agents, None, _random(case, placed), None, None)
         rounds = bound_rounds(case.topology, case.algorithm, case.noise, case.rounds)
+        if case.sampling is not None and any(bound.form.state[:, -1].any() for bound in rounds.distinct):
+            raise UnsupportedClaim(
+                f"'{case.algorithm.name}' keeps something of its gradients between rounds, and {case.sampling}: what the relay takes of an agent "
+                f"that is not drawn would show it without noise. Let all agents take part, or keep nothing but what is received."
+            )
         averages = _averages(case, rounds, placed)
         sent = averages or sent_values(
             rounds, case.view, placed, agents, pure=case.pure, promise=case.promise, same_model=case.same_model
@@ -258,7 +263,7 @@ class Prepared(NamedTuple):
             assumptions=() if validity == "infinite" else assumptions(
                 case.noise, case.unit, sensitivity=float(case.sensitivity[p]), losses=self._promise() if best.promised else None,
                 random_links=self._random_links, participation=case.participation, follow=self._others_follow(best), pairs=self.sent.pairs,
-                same_model=case.same_model, clip=case.clip,
+                same_model=case.same_model, clip=case.clip, computed=case.computed,
             ) + premises(case, amplified=best.amplified is not None),
             linear_mu=None if shown is None else shown.mu,
             linear_validity=None if shown is None else self.linear_validity(shown),

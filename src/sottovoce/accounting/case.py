@@ -9,6 +9,7 @@ from sottovoce.accounting.participation import Participation, Poisson
 from sottovoce.algorithms import AgentSampling, Algorithm, Gopa
 from sottovoce.clipping import Clip
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear import check_declared
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer, View
 from sottovoce.problems import ConvexSmooth
@@ -46,11 +47,13 @@ class Case(NamedTuple):
     local: Local | None = None  # set by `with_one_step`
     clip: Clip | None = None  # of whole updates; set by `with_one_step`
     aggregation: Gopa | None = None  # masks that hide messages from the relay; None: it reads them
+    computed: bool = False  # a problem computed the sensitivity from its clipping; else it is the caller's claim
 
     def with_one_step(self) -> "Case":
         """The same question about one gradient step per message; `local_steps` and `clipped_updates` say why."""
-        if self.noise.in_gradients:  # each gradient counts for itself
+        if self.noise.in_gradients or self.algorithm.walks:  # each gradient counts for itself; a hop is read as it is
             return self
+        check_declared(self.algorithm, self.rounds)
         if self.algorithm.clipped_update is not None:
             one, clip = self.algorithm.clipped_update
             return self._replace(algorithm=one, losses=None, same_model=False, clip=clip)

@@ -117,9 +117,9 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     kept = noise.self_value != 0
     agents, own_value = noise.self_index[kept], noise.self_value[kept]
     own_source, own_factor = np.full(K, -1), np.zeros(K)
-    if len(np.unique(agents)) != len(agents) or (own_value > 1.0 + 1e-12).any():
+    if len(np.unique(agents)) != len(agents) or (own_value > 1.0).any():
         return None
-    own_source[agents], own_factor[agents] = noise.self_source[kept], np.minimum(own_value, 1.0)
+    own_source[agents], own_factor[agents] = noise.self_source[kept], own_value
     known = known_sources(noise.owners, view.members)
     read = np.zeros(S, dtype=bool)
     read[link_source[view.links[0][active] & ~view.members[links.senders[active]]]] = True

@@ -47,7 +47,7 @@ def check_clipped_update(
         raise ConfigError("losses were promised, but clipped updates need no promise and keep none. Leave losses out.")
     clip = algorithm.clipped_update.clip
     needed = update_sensitivity(clip, unit=unit, adjacency=adjacency)
-    if not np.allclose(sensitivity, needed, rtol=1e-12, atol=0.0):
+    if (np.abs(sensitivity - needed) > 1e-12 * needed).any():
         raise ConfigError(
             f"sensitivity = {float(sensitivity.max()):g}, but updates are clipped to {clip.bound:g} as a whole, so that unit='{unit}' with "
             f"adjacency='{adjacency}' changes one by at most {needed:g}. Give sensitivity={needed:g}."

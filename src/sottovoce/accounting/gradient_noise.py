@@ -33,8 +33,10 @@ def gradient_values(
     assert noise.law is not None  # only the scheme without noise has none
     rounds = patterns.shape[1]
     scales = noise.law.scale * noise.factors(rounds)
-    used = np.array([uses_gradients(algorithm, t) for t in range(1, rounds + 1)])
+    used = uses_gradients(algorithm, rounds)
     with np.errstate(divide="ignore"):
         price = algorithm.gradients_per_round / (scales if pure else scales**2)  # [T]
     spent = np.cumsum(np.where(patterns & used, price[None, :], 0.0), axis=1).max(axis=0)  # [T]
-    return values_at_public_points(np.repeat(spent[:, None], num_agents, axis=1), pure=pure)
+    everyone = (len(scales), num_agents)
+    each = np.broadcast_to(np.where(used, price, 0.0)[:, None], everyone)
+    return values_at_public_points(np.broadcast_to(spent[:, None], everyone), pure=pure, each=each)

@@ -17,7 +17,7 @@ from sottovoce.accounting.gram import Gram
 from sottovoce.linear import SystemRound
 
 RANK_TOLERANCE = 1e-9  # singular values below this share of the largest are zero
-RESIDUAL_TOLERANCE = 1e-6  # a shift with more than this share outside the noise's range is in clear
+RESIDUAL_TOLERANCE = 1e-9  # a shift with more than this share outside the noise's range is in clear
 ROUNDING = 1e-13  # of the largest numbers that went into a sum
 
 

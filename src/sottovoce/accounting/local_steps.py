@@ -24,6 +24,7 @@ from sottovoce.algorithms import Algorithm, Exchange, LocalSteps
 from sottovoce.algorithms.algorithm import step_at
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.problems import ConvexSmooth
+from sottovoce.schedules import Schedule
 
 
 class OneStep(NamedTuple):
@@ -83,12 +84,14 @@ def _multiplied(algorithm: Algorithm, growth: np.ndarray) -> Algorithm:
     def scaled(function: Any) -> Any:
         def with_factor(*given: Any) -> Any:
             *values, gradient, round_ = given
-            return function(*values, lambda w, step=0: growth[round_ - 1] * gradient(w, step), round_)
+            return function(*values, lambda w, step=0: factor(round_) * gradient(w, step), round_)
 
         return with_factor
 
+    factor = Schedule(lambda t: growth[t - 1])
     exchanges = tuple(Exchange(scaled(e.message), scaled(e.update), e.weights) for e in algorithm.exchanges)
-    return algorithm._replace(exchanges=exchanges)
+    begin = None if algorithm.begin is None else scaled(algorithm.begin)
+    return algorithm._replace(exchanges=exchanges, begin=begin, schedules=(*algorithm.schedules, factor))
 
 
 def why_refused(times: int, *, promised: bool) -> str:

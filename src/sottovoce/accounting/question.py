@@ -13,7 +13,7 @@ from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import check_gradients, check_relay, parts
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer
-from sottovoce.problems import ConvexSmooth
+from sottovoce.problems import ConvexSmooth, Sensitivity
 from sottovoce.resources import refuse_too_large, refuse_too_many_rounds
 from sottovoce.topologies import Topology
 
@@ -48,14 +48,67 @@ def check_words(
     chosen("adjacency", adjacency, get_args(Adjacency))
     if losses is not None and not isinstance(losses, ConvexSmooth):
         raise ConfigError(f"losses = {losses!r}; promise sv.accounting.ConvexSmooth(beta, nu), or None.")
-    if unit == "record" and same_model is False:
+    if same_model is not None and not isinstance(same_model, bool | np.bool_):
+        raise ConfigError(f"same_model = {same_model!r}; it must be True, False or None.")
+    if unit == "record" and same_model is not None and not same_model:
         raise ConfigError(
             "unit='record' with same_model=False: a record's sensitivity is known at the same model only. Leave same_model out."
+        )
+    if same_model is not None and not same_model and losses is not None and losses.nu > 0:
+        raise ConfigError(
+            f"same_model=False says that any two gradients differ by at most the sensitivity, and losses with nu = {losses.nu:g} say that they "
+            f"move apart with the models, without end. Both cannot be true. Leave same_model out: the sensitivity is then read as that at "
+            f"the same model; or promise nu = 0."
         )
     if isinstance(algorithm.sampling, FixedAgents) and (unit, adjacency) == ("agent", "add-remove"):
         raise UnsupportedClaim(
             "a fixed number of agents takes part in every round, so where one agent is removed another one is drawn, and more than its own "
             "update changes. Use adjacency='replace', or participation=q, by coins."
+        )
+
+
+def compares_same_model(
+    sensitivity: object,
+    noise: Noise,
+    *,
+    unit: Unit,
+    adjacency: Adjacency,
+    losses: ConvexSmooth | None,
+    same_model: bool | None,
+) -> bool:
+    """Whether the sensitivity compares gradients at the same model only; words that were checked, and the marks of a `Sensitivity`, decide.
+
+    A record's does. An agent's does where the losses are promised to be strongly convex, since such gradients move apart with the models.
+
+    Raises:
+        ConfigError: a sensitivity that was computed for another question.
+    """
+    parts = sensitivity if isinstance(sensitivity, list | tuple) else [sensitivity]
+    marked = [one for one in parts if isinstance(one, Sensitivity)]
+    for one in marked:
+        _check_marks(one, noise, unit=unit, adjacency=adjacency, same_model=same_model)
+    if same_model is not None:
+        return bool(same_model)
+    at_same = any(one.compares == "same model" for one in marked)
+    return unit == "record" or at_same or (losses is not None and losses.nu > 0)
+
+
+def _check_marks(one: Sensitivity, noise: Noise, *, unit: Unit, adjacency: Adjacency, same_model: bool | None) -> None:
+    for name, given, own in (("unit", unit, one.unit), ("adjacency", adjacency, one.adjacency)):
+        if given != own:
+            raise ConfigError(
+                f"{name} = {given!r}, but the sensitivity {float(one):g} was computed for {name} = {own!r}. Ask the problem for the other, "
+                f"problem.sensitivity({name}={given!r}, ...), or account for {name}={own!r}."
+            )
+    if one.compares == "same model" and same_model is not None and not same_model:
+        raise ConfigError(
+            f"same_model=False, but the sensitivity {float(one):g} compares gradients at the same model only (one record, or a ridge added after "
+            f"clipping, whose gradients move apart with the models). Leave same_model out."
+        )
+    if noise.law is not None and (noise.law.norm, one.norm) == ("l1", "l2"):
+        raise ConfigError(
+            f"the law {type(noise.law).__name__} needs a sensitivity in l1, and {float(one):g} was computed in l2. Ask the problem for "
+            f"problem.sensitivity(norm='l1', ...), or use the law Gaussian or L2Laplace."
         )
 
 

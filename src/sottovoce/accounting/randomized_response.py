@@ -136,7 +136,7 @@ def _checked_report(report: ArrayLike) -> NDArray[np.float64]:
         matrix = np.full((0, 0), np.nan)
     if matrix.ndim != 2 or matrix.shape[0] < 2 or matrix.shape[1] < 1:
         raise ConfigError("report must be a matrix of numbers with a row for each of at least two truths.")
-    if not np.all(matrix >= 0.0) or not np.allclose(matrix.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
+    if not np.all(matrix >= 0.0) or not (np.abs(matrix.sum(axis=1) - 1.0) <= 1e-9).all():
         raise ConfigError(
             f"Every row of report must be a probability distribution; rows sum to {matrix.sum(axis=1).tolist()} and "
             f"the smallest entry is {matrix.min():g}. Give P(report j | truth i) in row i, column j."

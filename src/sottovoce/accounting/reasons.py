@@ -114,6 +114,7 @@ def assumptions(
     pairs: bool,
     same_model: bool,
     clip: Clip | None,
+    computed: bool,
     participation: Participation,
     follow: bool,
 ) -> tuple[str, ...]:
@@ -121,7 +122,8 @@ def assumptions(
     norm = "l2" if noise.law is None else noise.law.norm
     where = "at the same model" if same_model else "between any two models"
     change = "one record" if unit == "record" else "its data"
-    made = [f"a change of {change} moves one gradient by at most {sensitivity:g} in {norm}, {where}"]
+    source = "computed from the problem's clipping" if computed else "as claimed"
+    made = [f"a change of {change} moves one gradient by at most {sensitivity:g} in {norm}, {where} ({source})"]
     if clip is not None:
         made = [
             f"every update is clipped as a whole to {clip.bound:g} in {clip.norm}, so that a change of {change} moves it by at most {sensitivity:g}"

@@ -11,7 +11,8 @@ with c_i = max(|1 - step nu|, |1 - step beta|) under the promise that losses are
 The prices of all d_i add up: each d_i is bounded whatever was read before, so adaptive composition applies. Why this is a guarantee
 for every observer of messages, and when the sensitivity may be that of one record, is in docs/guarantees.md.
 
-For any other linear algorithm the differences are linear in the gradient changes v_1..v_T; their matrix gives Q = W'W.
+For any other linear algorithm the differences are linear in the gradient changes v_1..v_T; their matrix gives Q = W'W. There only the total of
+the squared d_i is bounded, not each of them, so that fully adaptive composition is needed (Smith & Thakurta 2022, arXiv:2210.17520).
 """
 
 from typing import Literal, NamedTuple
@@ -23,8 +24,6 @@ from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds, Step, diffusion_step
 from sottovoce.problems import ConvexSmooth
 
-EXACT_ZERO = 1e-12  # rho below this is a rounded zero: the agent goes on from what it sent
-
 
 class Bounds(NamedTuple):
     """What every agent has given away, at sensitivity one."""
@@ -33,6 +32,7 @@ class Bounds(NamedTuple):
     public_point: np.ndarray  # [K] bool: every gradient of the agent is taken at a point that the messages determine
     hidden: np.ndarray  # [K] bool: own noise that no message shows was given away
     clear_round: np.ndarray  # [K] first round (from 1) in which something is in clear; 0: never
+    each: np.ndarray | None = None  # [T, K] what every round alone gives away; None where not known
 
 
 class Protection(NamedTuple):
@@ -67,7 +67,6 @@ def protection(rounds: Rounds, known: np.ndarray, *, pure: bool, final_model: bo
             price[t, j] = _at_scale(found, scale, pure)
             feedback[t, j] = exchange.links.self_weights * (1.0 - (found.own if scale > 0 else 0.0))
             hidden[t, j] = found.hidden & (scale > 0)
-    feedback[np.abs(feedback) < EXACT_ZERO] = 0.0
     return Protection(price, feedback, hidden)
 
 
@@ -116,7 +115,7 @@ def message_bounds(
     assert steps is not None  # the caller asks for another account otherwise
     T, _, K = protection.price.shape
     state = np.zeros((len(patterns), K))
-    total, spent = np.zeros((len(patterns), K)), np.zeros((T, K))
+    total, spent, each = np.zeros((len(patterns), K)), np.zeros((T, K)), np.zeros((T, K))
     public, clear = np.ones(K, dtype=bool), np.zeros(K, dtype=int)
     for t, (kind, size) in enumerate(steps):
         rho, price = np.abs(protection.feedback[t, 0]), protection.price[t, 0]
@@ -134,8 +133,8 @@ def message_bounds(
             state = contraction(size, losses) * state + joins
         elif kind == "consensus":
             state = _beside(protection.feedback[t, 0], size, losses) * sent + joins
-        spent[t] = total.max(axis=0)
-    return Bounds(spent, public, np.asarray(protection.hidden[:, 0].any(axis=0)), clear)
+        spent[t], each[t] = total.max(axis=0), cost.max(axis=0)
+    return Bounds(spent, public, np.asarray(protection.hidden[:, 0].any(axis=0)), clear, each)
 
 
 def _beside(rho: np.ndarray, step: float, losses: ConvexSmooth | None) -> np.ndarray:

@@ -22,7 +22,9 @@ from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import BoundExchange, noise_rows
 from sottovoce.noise import known_sources, own_copy_is_the_message
 
-TOLERANCE = 1e-9
+ROUNDING = 64 * np.finfo(float).eps  # per term, of the numbers that go into a sum or a decomposition
+BLUR = 8 * np.finfo(float).eps  # of the largest eigenvalue or singular value: how far the others may be off
+OUTSIDE = 1e-12  # a mark with a larger share outside the range of the noise is in clear
 DENSE_LIMIT = 4e6  # entries of C up to which a pseudo-inverse is formed
 
 
@@ -95,7 +97,7 @@ def _single(exchange: BoundExchange, removed: np.ndarray, *, pure: bool, own_cop
         extra = np.zeros(K)
         extra[own_agent[~shown]] = 1.0 / np.abs(own_value[~shown]) ** (1 if pure else 2)
         price = price + extra
-        clear |= ~hidden & (np.abs(own - 1.0) > TOLERANCE)
+        clear |= ~hidden & (own != 1.0)  # two multiples of one source, both seen, give it away however close they are
         hidden = np.zeros(K, dtype=bool)
     return SentNoise(np.where(clear, np.inf, price), own, hidden)
 
@@ -108,10 +110,11 @@ def _one_row_per_agent(
     C = kept[:, np.flatnonzero(~removed)]
     sigma = (C @ C.T).toarray()
     values, vectors = np.linalg.eigh(sigma)
-    good = values > TOLERANCE * max(values[-1], 0.0)
-    inside = vectors[:, good]
-    price = (inside**2 / values[good]).sum(axis=1)
-    in_range = (inside**2).sum(axis=1) > 1.0 - 1e-7
+    largest = max(values[-1], 0.0)
+    good = values > ROUNDING * len(known) * largest
+    # A small variance is taken no larger than it can be, and a direction that may have none at all hides nothing.
+    price = (vectors[:, good] ** 2 / (values[good] - BLUR * largest)).sum(axis=1)
+    in_range = (vectors[:, ~good] ** 2).sum(axis=1) <= OUTSIDE**2
     sends = np.bincount(exchange.links.senders[exchange.links.weights > 0], minlength=len(known)) > 0
     # Who sends nothing adds no noise: nothing of it is read, unless its own copy is.
     price = np.where(in_range & sends, price, np.where(sends | own_copy_seen, np.inf, 0.0))
@@ -130,19 +133,42 @@ def _general(exchange: BoundExchange, removed: np.ndarray, own_copy_seen: bool) 
     marks[np.arange(len(active)), links.senders[active]] = 1.0
     if own_copy_seen:
         C, marks = np.vstack([C, own]), np.vstack([marks, np.eye(K)])
-    inverse = np.linalg.pinv(C, rcond=TOLERANCE)
-    shift = inverse @ marks  # [S, K]
-    clear = np.linalg.norm(C @ shift - marks, axis=0) > 1e-6
+    shift, clear, seen = _shift(C, marks)
     moved = own @ shift  # [K, K] own copy of m when p's message differs
-    coupled = np.abs(moved - np.diag(np.diag(moved))).max(axis=0, initial=0.0) > TOLERANCE
+    sizes = ROUNDING * max(C.shape) * (np.abs(own) @ np.abs(shift))
+    coupled = ((np.abs(moved) > sizes) & ~np.eye(K, dtype=bool)).any(axis=0)
     if (coupled & ~clear).any():
         p = int(np.flatnonzero(coupled & ~clear)[0])
         raise UnsupportedClaim(
             f"under this scheme the noise in other agents' own copies depends on agent {p}'s message, for which no guarantee is proved. "
             f"Let every agent use what it sent, or give own copies noise of one owner."
         )
-    hidden = np.linalg.norm(own - own @ inverse @ C, axis=1) > TOLERANCE
-    return SentNoise(np.where(clear, np.inf, (shift**2).sum(axis=0)), np.diag(moved).copy(), hidden)
+    rest = np.linalg.norm(own - own @ seen.T @ seen, axis=1)
+    hidden = rest > ROUNDING * max(C.shape) * np.linalg.norm(own, axis=1)
+    factor = np.where(_keeps_its_message(carried, kept, links.senders, active, K), 1.0, np.diag(moved))
+    return SentNoise(np.where(clear, np.inf, (shift**2).sum(axis=0)), factor, hidden)
+
+
+def _shift(C: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """C^+ marks [S, K], which marks are outside the range of C [K], and an orthonormal basis of the sources that C shows [r, S]."""
+    if not C.size:
+        return np.zeros((C.shape[1], marks.shape[1])), np.asarray(marks.any(axis=0)), np.zeros((0, C.shape[1]))
+    left, sizes, right = np.linalg.svd(C, full_matrices=False)
+    good = sizes > ROUNDING * max(C.shape) * sizes[0]
+    along = left[:, good].T @ marks
+    outside = np.linalg.norm(marks - left[:, good] @ along, axis=0)
+    clear = np.asarray(outside > OUTSIDE * np.linalg.norm(marks, axis=0))
+    return right[good].T @ (along / (sizes[good] - BLUR * sizes[0])[:, None]), clear, right[good]
+
+
+def _keeps_its_message(
+    carried: sparse.csr_array, kept: sparse.csr_array, senders: np.ndarray, active: np.ndarray, num_agents: int
+) -> np.ndarray:
+    """[K] bool: agents that send, and whose own copy is what every one of their active links carries, to the last digit."""
+    difference = sparse.csr_array(carried[active] - kept[senders[active]])
+    differs = np.zeros(num_agents, dtype=bool)
+    differs[senders[active][np.flatnonzero(abs(difference).sum(axis=1))]] = True
+    return (np.bincount(senders[active], minlength=num_agents) > 0) & ~differs
 
 
 def _by_parts(C: sparse.csr_array, own: sparse.csr_array, senders: np.ndarray, own_copy_seen: bool) -> SentNoise:
@@ -158,7 +184,6 @@ def _by_parts(C: sparse.csr_array, own: sparse.csr_array, senders: np.ndarray, o
         block = block[:, np.unique(block.indices)].toarray()
         involved = np.unique(senders[rows])
         marks = (senders[rows][:, None] == involved[None, :]).astype(float)
-        shift = np.linalg.pinv(block, rcond=TOLERANCE) @ marks
-        clear = np.linalg.norm(block @ shift - marks, axis=0) > 1e-6
+        shift, clear, _ = _shift(block, marks)
         price[involved] += np.where(clear, np.inf, (shift**2).sum(axis=0))
     return SentNoise(price, np.zeros(K), np.zeros(K, dtype=bool))

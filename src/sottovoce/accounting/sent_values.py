@@ -23,6 +23,8 @@ from sottovoce.linear import Rounds
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
 
+ALIKE = 1e-9  # relative difference of rounds that count as equal: what rounding does to the same price
+
 
 class SentValues(NamedTuple):
     """Per agent [K], at sensitivity one: mu, or epsilon for the Laplace laws."""
@@ -38,18 +40,20 @@ class SentValues(NamedTuple):
     hidden: np.ndarray  # bool: own noise that no message shows was given away
     clear_round: np.ndarray  # int, 0: never
     spent: np.ndarray | None  # [T, K] of `values` after every round, as mu^2 or epsilon; None where not known
+    each: (
+        np.ndarray | None
+    )  # [T, K] what every round alone adds to `spent`, for a unit that takes part in all; None where not known
     one_source_each: bool  # one source per agent and round, as sent
     pairs: bool  # some sources are shared by two agents
 
     def equal_rounds(self, agent: int) -> tuple[float, int] | None:
         """(mu of one round, number of rounds that show something) where all such rounds are alike."""
-        if self.spent is None:
+        if self.each is None:
             return None
-        steps = np.diff(self.spent[:, agent], prepend=0.0)
-        shown = steps[steps > 0]
-        if not len(shown) or not np.allclose(shown, shown[0], rtol=1e-9):
+        shown = self.each[self.each[:, agent] > 0, agent]
+        if not len(shown) or shown.max() > shown.min() * (1 + ALIKE):
             return None
-        return float(np.sqrt(shown[0])), len(shown)
+        return float(np.sqrt(shown.max())), len(shown)
 
 
 def sent_values(
@@ -120,18 +124,19 @@ def values_of_bounds(
     return SentValues(
         values=size[-1], plain=plain.spent[-1] if pure else np.sqrt(plain.spent[-1]), supported=usable, promised=by_promise,
         exact=none, is_linear_view=none, public_point=plain.public_point, goes_on_from_message=none, hidden=plain.hidden,
-        clear_round=plain.clear_round, spent=spent, one_source_each=False, pairs=False,
+        clear_round=plain.clear_round, spent=spent, each=plain.each, one_source_each=False, pairs=False,
     )  # fmt: skip
 
 
 def values_at_public_points(
-    spent: np.ndarray, *, pure: bool, exact: bool = False, linear_view: bool = False
+    spent: np.ndarray, *, pure: bool, each: np.ndarray | None = None, exact: bool = False, linear_view: bool = False
 ) -> SentValues:
     """The account of gradients that are all taken at points the observer may know: no promise is needed, for a record either.
 
     Args:
         spent: [T, K] after every round, as mu^2 or epsilon, at sensitivity one.
         pure: it is in epsilon.
+        each: [T, K] what every round alone adds, for a unit that takes part in all; None where not known.
         exact: attained by an attack.
         linear_view: it is also the linear view.
     """
@@ -139,13 +144,14 @@ def values_at_public_points(
     everyone, nobody, clear = np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool), np.isinf(spent)
     return SentValues(
         values=values, plain=values, supported=everyone, promised=nobody, exact=everyone & exact, is_linear_view=everyone & linear_view,
-        public_point=everyone, goes_on_from_message=nobody, hidden=nobody, spent=spent, one_source_each=False, pairs=False,
+        public_point=everyone, goes_on_from_message=nobody, hidden=nobody, spent=spent, each=each, one_source_each=False, pairs=False,
         clear_round=np.where(clear.any(axis=0), np.argmax(clear, axis=0) + 1, 0),
     )  # fmt: skip
 
 
 def _at_unit_price(found: Protection, rounds: Rounds) -> bool:
-    return bool(np.allclose(found.price, 1.0 / rounds.scales[:, None, None] ** 2, rtol=1e-12, atol=0.0))
+    unit = 1.0 / rounds.scales[:, None, None] ** 2
+    return bool((np.abs(found.price - unit) <= 1e-12 * unit).all())
 
 
 def _shift_invariant(rounds: Rounds, found: Protection, view: View) -> bool:

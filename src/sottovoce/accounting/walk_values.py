@@ -1,7 +1,8 @@
 """A walking token in the accountant: what all contributions give away in clear sight, and what agents who wait for the token see.
 
 Whoever reads every hop sees each contribution of agent p behind the noise of that hop alone: N contributions cost N times one, at most those in
-the N rounds with the least noise. Agents who see the token only when they hold it are covered by `walk`: under the promise of
+the N rounds with the least noise. Steps and noise are those of the functions that run: a hop must be w - step g(w) and nothing else, or every
+gradient must carry noise of its own. Agents who see the token only when they hold it are covered by `walk`: under the promise of
 convex, smooth losses and steps of at most 2 / beta, the noises between two visits hide a contribution together.
 """
 
@@ -13,8 +14,8 @@ from sottovoce.accounting.sent_messages import contraction
 from sottovoce.accounting.sent_values import SentValues, values_at_public_points
 from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
 from sottovoce.algorithms import Algorithm
-from sottovoce.algorithms.algorithm import step_at
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear import diffusion_step, linear_rounds
 from sottovoce.noise import Noise
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
@@ -30,15 +31,17 @@ def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
     """[T] mu of one contribution of sensitivity one in every hop, or epsilon for the Laplace laws; inf where no noise is added."""
     if noise.law is None:
         return np.full(rounds, np.inf)
-    scales = noise.law.scale * noise.factors(rounds)
-    steps = np.ones(rounds) if noise.in_gradients else np.abs(_steps(algorithm, rounds))
-    with np.errstate(divide="ignore"):
-        return np.asarray(steps / scales)
+    scales = noise.law.scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
+    steps = np.ones(rounds) if noise.in_gradients else _steps(algorithm, rounds)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(steps > 0, steps / scales, 0.0)
 
 
 def walk_values(algorithm: Algorithm, noise: Noise, *, rounds: int, num_agents: int, pure: bool) -> SentValues:
     """What every agent's contributions give away to somebody who sees each of them, at sensitivity one."""
     prices = hop_prices(algorithm, noise, rounds) ** (1 if pure else 2)
+    if noise.in_gradients:  # each gradient of a hop has noise of its own
+        prices = algorithm.gradients_per_round * prices
     most = contributions_of(algorithm, rounds)
     spent = prices[0] * np.minimum(np.arange(1, rounds + 1), most)
     if not np.all(prices == prices[0]):
@@ -47,11 +50,22 @@ def walk_values(algorithm: Algorithm, noise: Noise, *, rounds: int, num_agents: 
 
 
 def _steps(algorithm: Algorithm, rounds: int) -> np.ndarray:
-    """[T] the step size of every hop."""
-    step_size = algorithm.parameters["step_size"]
-    if not callable(step_size):
-        return np.full(rounds, float(step_size))
-    return np.array([float(step_at(step_size, t)) for t in range(1, rounds + 1)])
+    """[T] the step size of every hop, read off what the holder of the token does.
+
+    Raises:
+        UnsupportedClaim: it does something else than one gradient step at the token.
+    """
+    forms = linear_rounds(algorithm, rounds)
+    kinds = [diffusion_step(form) for form in forms.forms]
+    for t in range(rounds):
+        step = kinds[forms.which[t]]
+        if step is None or step.kind not in ("atc", "average"):
+            raise UnsupportedClaim(
+                f"a token is accounted for when its holder hands on w - step g(w), one gradient at the token itself; in round {t + 1} "
+                f"'{algorithm.name}' does something else. Use sv.algorithms.random_walk, or noise in every gradient, sv.noise.gradient(law)."
+            )
+    sizes = np.array([0.0 if step is None else step.size for step in kinds])
+    return np.asarray(sizes[forms.which])
 
 
 def _largest_so_far(prices: np.ndarray, most: int) -> np.ndarray:

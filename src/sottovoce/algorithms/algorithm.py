@@ -10,7 +10,8 @@
 `gradient(w)` is the agent's own gradient at w: of all its records, or of the round's batch. An algorithm that takes several gradients in
 a round numbers them, `gradient(w, step)` with step = 0, 1, ..., and each has a batch and noise of its own. The functions are pure and use only
 operators and the array namespace of what they are given, so the simulator maps them over all agents and a single party runs them on NumPy.
-Rounds are numbered from 1.
+Rounds are numbered from 1. Numbers that change from round to round are schedules (`sottovoce.schedules`): their values come from one table, which
+the simulator and the accountant share.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from sottovoce.algorithms.aggregation import Gopa
 from sottovoce.algorithms.sampling import AgentSampling
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError
+from sottovoce.schedules import Schedule, schedule_of
 from sottovoce.topologies import Topology
 
 Array = Any
@@ -91,6 +93,7 @@ class Algorithm(NamedTuple):
     walks: bool = False  # one agent at a time: a token on `topology.with_walk()`
     needs_relay: str | None = None  # what needs agents that all receive the same average, in words; None: nothing
     aggregation: Gopa | None = None  # masks between agents that hide messages from the relay; None: it reads them
+    schedules: tuple[Schedule, ...] = ()  # the numbers its functions look up by round
 
     def begun(self, state: State, gradient: Gradient, round_: Any) -> State:
         """The state from which the round's first message is made."""
@@ -120,8 +123,13 @@ def _plain(value: Any) -> Any:
 
 
 def step_at(step_size: StepSize, round_: Any) -> Any:
-    """The step size of a round: a constant, or a function of the round."""
-    return step_size(round_) if callable(step_size) else step_size
+    """The step size of a round: a constant, or the value of its schedule."""
+    return schedule_of(step_size)(round_) if callable(step_size) else step_size
+
+
+def schedules_of(*numbers: StepSize) -> tuple[Schedule, ...]:
+    """The schedules among numbers that may be functions of the round."""
+    return tuple(schedule_of(number) for number in numbers if callable(number))
 
 
 def check_step_size(step_size: StepSize, *, name: str = "step_size") -> None:

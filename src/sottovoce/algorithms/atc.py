@@ -5,7 +5,16 @@ psi_k = w_k - mu grad_k(w_k),   w_k <- sum_l a_lk (psi_l + noise)          (Rizk
 
 from typing import Any
 
-from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, StepSize, check_step_size, step_at
+from sottovoce.algorithms.algorithm import (
+    Algorithm,
+    Array,
+    Exchange,
+    Gradient,
+    StepSize,
+    check_step_size,
+    schedules_of,
+    step_at,
+)
 
 
 def atc(*, step_size: StepSize) -> Algorithm:
@@ -18,4 +27,6 @@ def atc(*, step_size: StepSize) -> Algorithm:
     def update(w: Array, received: Array, gradient: Gradient, round_: Any) -> Array:
         return received
 
-    return Algorithm("atc", (Exchange(message, update),), parameters={"step_size": step_size})
+    return Algorithm(
+        "atc", (Exchange(message, update),), parameters={"step_size": step_size}, schedules=schedules_of(step_size)
+    )

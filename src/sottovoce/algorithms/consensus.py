@@ -7,7 +7,16 @@ The gradient is taken at the agent's own model as it was before the exchange, wi
 
 from typing import Any
 
-from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, StepSize, check_step_size, step_at
+from sottovoce.algorithms.algorithm import (
+    Algorithm,
+    Array,
+    Exchange,
+    Gradient,
+    StepSize,
+    check_step_size,
+    schedules_of,
+    step_at,
+)
 
 
 def consensus(*, step_size: StepSize) -> Algorithm:
@@ -20,4 +29,9 @@ def consensus(*, step_size: StepSize) -> Algorithm:
     def update(w: Array, received: Array, gradient: Gradient, round_: Any) -> Array:
         return received - step_at(step_size, round_) * gradient(w)
 
-    return Algorithm("consensus", (Exchange(message, update),), parameters={"step_size": step_size})
+    return Algorithm(
+        "consensus",
+        (Exchange(message, update),),
+        parameters={"step_size": step_size},
+        schedules=schedules_of(step_size),
+    )

@@ -5,7 +5,16 @@ phi_k = sum_l a_lk (w_l + noise),   w_k <- phi_k - mu grad_k(phi_k)          (Ri
 
 from typing import Any
 
-from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, StepSize, check_step_size, step_at
+from sottovoce.algorithms.algorithm import (
+    Algorithm,
+    Array,
+    Exchange,
+    Gradient,
+    StepSize,
+    check_step_size,
+    schedules_of,
+    step_at,
+)
 
 
 def cta(*, step_size: StepSize) -> Algorithm:
@@ -18,4 +27,6 @@ def cta(*, step_size: StepSize) -> Algorithm:
     def update(w: Array, received: Array, gradient: Gradient, round_: Any) -> Array:
         return received - step_at(step_size, round_) * gradient(received)
 
-    return Algorithm("cta", (Exchange(message, update),), parameters={"step_size": step_size})
+    return Algorithm(
+        "cta", (Exchange(message, update),), parameters={"step_size": step_size}, schedules=schedules_of(step_size)
+    )

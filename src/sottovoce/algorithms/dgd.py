@@ -15,6 +15,7 @@ from typing import Any
 
 from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, check_step_size
 from sottovoce.errors import ConfigError
+from sottovoce.schedules import Schedule
 
 
 def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> Algorithm:
@@ -34,6 +35,9 @@ def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> 
     if box is not None and not box > 0:
         raise ConfigError(f"box = {box}; give the half side of the box as a number above 0, or None for no projection.")
 
+    eta = Schedule(lambda t: step_size / t)
+    learns = Schedule(lambda t: t <= gradient_rounds)
+
     def project(x: Array) -> Array:
         return x if box is None else x.__array_namespace__().clip(x, -box, box)
 
@@ -42,8 +46,8 @@ def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> 
 
     def update(x: Array, received: Array, gradient: Gradient, round_: Any) -> Array:
         z = project(received)
-        stepped = project(z - (step_size / round_) * gradient(z))
-        return received.__array_namespace__().where(round_ <= gradient_rounds, stepped, received)
+        stepped = project(z - eta(round_) * gradient(z))
+        return received.__array_namespace__().where(learns(round_) > 0, stepped, received)
 
     return Algorithm(
         "dgd",
@@ -51,4 +55,5 @@ def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> 
         sends_fresh=lambda round_: 1 < round_ <= gradient_rounds + 1,
         parameters={"step_size": step_size, "gradient_rounds": gradient_rounds, "box": box},
         linear_part=None if box is None else dgd(step_size=step_size, gradient_rounds=gradient_rounds),
+        schedules=(eta, learns),
     )

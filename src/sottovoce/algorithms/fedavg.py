@@ -33,6 +33,7 @@ from sottovoce.algorithms.algorithm import (
     LocalSteps,
     StepSize,
     check_step_size,
+    schedules_of,
     step_at,
 )
 from sottovoce.algorithms.sampling import AgentSampling, SilentAgents, sampling_of
@@ -89,6 +90,7 @@ def fedavg(
         sampling=sampling,
         needs_relay=_relay(sampling, sends_model, aggregation),
         aggregation=aggregation,
+        schedules=schedules_of(step_size),
     )
 
 

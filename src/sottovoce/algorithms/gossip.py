@@ -20,6 +20,7 @@ import numpy as np
 
 from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient
 from sottovoce.errors import ConfigError
+from sottovoce.schedules import Schedule
 
 
 class Accelerated(NamedTuple):
@@ -37,9 +38,11 @@ def gossip(*, acceleration: float | None = None) -> Algorithm:
             plain averaging.
     """
     shrink = None if acceleration is None else chebyshev_rate(acceleration)
+    first = Schedule(lambda t: t == 1)
+    weight = Schedule(lambda t: 1.0 if shrink is None else chebyshev_weight(shrink, t))
 
     def value(w: Array, gradient: Gradient, round_: Any) -> Array:
-        return w - (round_ == 1) * gradient(w)
+        return w - first(round_) * gradient(w)
 
     def begin(state: Any, gradient: Gradient, round_: Any) -> Any:
         return (
@@ -52,7 +55,7 @@ def gossip(*, acceleration: float | None = None) -> Algorithm:
     if shrink is not None:
         exchange = Exchange(
             lambda state, gradient, round_: state.model,
-            lambda state, received, gradient, round_: mixed(state, received, chebyshev_weight(shrink, round_)),
+            lambda state, received, gradient, round_: mixed(state, received, weight(round_)),
         )
     return Algorithm(
         "gossip",
@@ -61,6 +64,7 @@ def gossip(*, acceleration: float | None = None) -> Algorithm:
         model=(lambda x: x) if shrink is None else (lambda state: state.model),
         begin=begin,
         parameters={"acceleration": acceleration},
+        schedules=(first, weight),
     )
 
 
@@ -79,10 +83,11 @@ def chebyshev_rate(gap: Any) -> float:
     return r / (1.0 + math.sqrt(1.0 - r * r))
 
 
-def chebyshev_weight(shrink: float, step: Any) -> Any:
-    """g_t, the weight of what was received in averaging step t (from 1); a number, or traced."""
-    accelerated = (1 + shrink**2) * (1 + shrink ** (2 * step - 2)) / (1 + shrink ** (2 * step))
-    return 1 + (step > 1) * (accelerated - 1)
+def chebyshev_weight(shrink: float, step: int) -> float:
+    """g_t, the weight of what was received in averaging step t (from 1)."""
+    if step == 1:
+        return 1.0
+    return (1 + shrink**2) * (1 + shrink ** (2 * step - 2)) / (1 + shrink ** (2 * step))
 
 
 def mixed(state: Accelerated, received: Array, weight: Any) -> Accelerated:

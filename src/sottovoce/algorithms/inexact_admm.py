@@ -27,7 +27,16 @@ for a record too. Without noise, w moves by -(2 gbar(w) - gbar(previous w)) / rh
 
 from typing import Any, Literal, NamedTuple, get_args
 
-from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, StepSize, check_step_size, step_at
+from sottovoce.algorithms.algorithm import (
+    Algorithm,
+    Array,
+    Exchange,
+    Gradient,
+    StepSize,
+    check_step_size,
+    schedules_of,
+    step_at,
+)
 from sottovoce.errors import ConfigError
 
 Point = Literal["global", "own"]
@@ -67,6 +76,7 @@ def inexact_admm(*, penalty: StepSize, linearise_at: Point = "global") -> Algori
         model=lambda state: state.model,
         parameters={"penalty": penalty, "linearise_at": linearise_at},
         needs_relay="inexact ADMM",
+        schedules=schedules_of(penalty),
     )
 
 

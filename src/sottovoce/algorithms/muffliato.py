@@ -8,7 +8,16 @@ gradient and the averaging steps add none (Cyffers, Even, Bellet & Massoulie 202
 
 from typing import Any
 
-from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, StepSize, check_step_size, step_at
+from sottovoce.algorithms.algorithm import (
+    Algorithm,
+    Array,
+    Exchange,
+    Gradient,
+    StepSize,
+    check_step_size,
+    schedules_of,
+    step_at,
+)
 from sottovoce.algorithms.gossip import Accelerated, chebyshev_rate, chebyshev_weight, mixed
 from sottovoce.errors import ConfigError
 
@@ -33,7 +42,7 @@ def muffliato(*, step_size: StepSize, gossip_steps: int, acceleration: float | N
         return state.model
 
     def averaging(step: int) -> Exchange:
-        weight = 1.0 if acceleration is None else float(chebyshev_weight(shrink, step))
+        weight = 1.0 if acceleration is None else chebyshev_weight(shrink, step)
         return Exchange(send, lambda state, received, gradient, round_: mixed(state, received, weight))
 
     return Algorithm(
@@ -43,4 +52,5 @@ def muffliato(*, step_size: StepSize, gossip_steps: int, acceleration: float | N
         model=lambda state: state.model,
         begin=begin,
         parameters={"step_size": step_size, "gossip_steps": gossip_steps, "acceleration": acceleration},
+        schedules=schedules_of(step_size),
     )

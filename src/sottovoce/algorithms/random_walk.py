@@ -9,7 +9,16 @@ made its `contributions` still adds noise and hands the token on, but no gradien
 
 from typing import Any
 
-from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, StepSize, check_step_size, step_at
+from sottovoce.algorithms.algorithm import (
+    Algorithm,
+    Array,
+    Exchange,
+    Gradient,
+    StepSize,
+    check_step_size,
+    schedules_of,
+    step_at,
+)
 from sottovoce.errors import ConfigError
 
 
@@ -37,4 +46,5 @@ def random_walk(*, step_size: StepSize, contributions: int | None = None) -> Alg
         parameters={"step_size": step_size, "contributions": contributions},
         contributions=contributions,
         walks=True,
+        schedules=schedules_of(step_size),
     )

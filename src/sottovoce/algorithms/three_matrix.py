@@ -9,7 +9,16 @@ A matrix left out is the identity: that stage exchanges nothing and adds no nois
 
 from typing import Any
 
-from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, StepSize, check_step_size, step_at
+from sottovoce.algorithms.algorithm import (
+    Algorithm,
+    Array,
+    Exchange,
+    Gradient,
+    StepSize,
+    check_step_size,
+    schedules_of,
+    step_at,
+)
 from sottovoce.errors import ConfigError
 from sottovoce.topologies import Topology
 
@@ -60,4 +69,6 @@ def three_matrix(
     if last is not None:
         stepped = first is not None or middle is not None
         exchanges.append(Exchange(keep if stepped else step, take, last))
-    return Algorithm("three_matrix", tuple(exchanges), parameters={"step_size": step_size})
+    return Algorithm(
+        "three_matrix", tuple(exchanges), parameters={"step_size": step_size}, schedules=schedules_of(step_size)
+    )

@@ -76,7 +76,11 @@ def average_copies(copies: ArrayLike, covariance: ArrayLike, *, weighting: Weigh
     values, C = finite("copies", given, axes=max(given.ndim, 2)), finite("covariance", covariance, axes=2)
     n = values.shape[-2]
     scale = np.abs(C).max()
-    if C.shape != (n, n) or not np.allclose(C, C.T, atol=1e-12 * scale) or np.linalg.eigvalsh(C)[0] < -1e-9 * scale:
+    if (
+        C.shape != (n, n)
+        or not np.allclose(C, C.T, rtol=0.0, atol=1e-12 * scale)
+        or np.linalg.eigvalsh(C)[0] < -1e-9 * scale
+    ):
         raise ConfigError(
             f"covariance {C.shape} must be a covariance matrix of the {n} copies: symmetric, no negative eigenvalue."
         )

@@ -298,7 +298,7 @@ def _checked_direction(direction: ArrayLike, rounds: int) -> np.ndarray:
 
 def _checked_axes(axes: ArrayLike, columns: int) -> np.ndarray:
     e = np.atleast_2d(np.asarray(axes, dtype=float))
-    if e.ndim != 2 or len(e) != columns or not np.allclose(e @ e.T, np.eye(columns), atol=1e-9):
+    if e.ndim != 2 or len(e) != columns or not np.allclose(e @ e.T, np.eye(columns), rtol=0.0, atol=1e-9):
         raise ConfigError(
             f"axes have shape {e.shape}; the {columns} directions of this filter need as many orthonormal vectors [{columns}, d]. A filter for "
             f"one direction (direction=np.ones(T)) works in every dimension."

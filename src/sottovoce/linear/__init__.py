@@ -2,8 +2,10 @@
 
 from sottovoce.linear.agents import check_agents
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
-from sottovoce.linear.form import LinearRound, linear_round, round_coefficients, state_blocks
+from sottovoce.linear.declared import check_declared
+from sottovoce.linear.form import LinearRound, num_variables, play_round, refill, round_coefficients, state_blocks
 from sottovoce.linear.gradients import check_gradients, uses_gradients
+from sottovoce.linear.linearity import LinearRounds, linear_round, linear_rounds
 from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
 from sottovoce.linear.parts import check_parts
 from sottovoce.linear.relay import check_relay
@@ -16,6 +18,7 @@ __all__ = [
     "BoundRound",
     "Centroid",
     "LinearRound",
+    "LinearRounds",
     "NetworkRound",
     "Rounds",
     "Step",
@@ -23,6 +26,7 @@ __all__ = [
     "bound_rounds",
     "centroid",
     "check_agents",
+    "check_declared",
     "check_gradients",
     "check_parts",
     "check_relay",
@@ -30,10 +34,14 @@ __all__ = [
     "diffusion_step",
     "exchange_topologies",
     "linear_round",
+    "linear_rounds",
     "network_round",
     "noise_rows",
+    "num_variables",
     "observed_round",
     "one_thread",
+    "play_round",
+    "refill",
     "round_coefficients",
     "state_blocks",
     "uses_gradients",

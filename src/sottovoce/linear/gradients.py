@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear.form import state_blocks
+from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
+from sottovoce.linear.alike import for_each_distinct_round
+from sottovoce.linear.form import play_round, state_blocks
+from sottovoce.linear.linearity import linear_round, linear_rounds
 from sottovoce.noise import Noise
 
 
-def gradients_taken(algorithm: Algorithm, round_: int = 1) -> tuple[int, ...]:
+def gradients_taken(algorithm: Algorithm, round_: Any = 1) -> tuple[int, ...]:
     """The numbers of the gradients one agent takes in a round, in order, found by letting it work."""
     taken: list[int] = []
 
@@ -18,39 +20,30 @@ def gradients_taken(algorithm: Algorithm, round_: int = 1) -> tuple[int, ...]:
         taken.append(int(step))
         return np.zeros_like(w)
 
-    state = algorithm.begun(algorithm.init(np.zeros(1)), gradient, round_)
-    for exchange in algorithm.exchanges:
-        exchange.message(state, gradient, round_)
-        state = exchange.update(state, np.zeros(1), gradient, round_)
+    template = algorithm.init(np.zeros(1))
+    play_round(algorithm, round_, np.stack(state_blocks(template)), np.zeros((len(algorithm.exchanges), 1)), gradient)
     return tuple(taken)
 
 
-def uses_gradients(algorithm: Algorithm, round_: int) -> bool:
-    """Whether the gradients of this round make any difference to what an agent sends or keeps.
+def uses_gradients(algorithm: Algorithm, rounds: int) -> np.ndarray:
+    """[rounds] whether the gradients of a round make any difference to what an agent sends or keeps.
 
-    Found by trying: several states, and gradients of zero and of several sizes.
+    They make none in rounds that are linear and have no coefficient for a gradient; rounds that are not linear count as using theirs.
     """
-    generator = np.random.default_rng(round_)
-    for size in (1e-3, 1.0, 1e3):
-        start, received, direction = generator.standard_normal((3, 4)) * size
-        outcomes = [_outcome(algorithm, round_, start, received, factor * direction) for factor in (0.0, 1.0, -7.0)]
-        if any(not np.array_equal(one, outcomes[0]) for one in outcomes[1:]):
-            return True
-    return False
+    try:
+        forms = linear_rounds(algorithm, rounds)
+    except UnsupportedClaim:
+        return np.array([_uses(algorithm, t) for t in range(1, rounds + 1)])
+    used = np.array([bool(form.messages[:, -1].any() or form.state[:, -1].any()) for form in forms.forms])
+    return np.asarray(used[forms.which])
 
 
-def _outcome(algorithm: Algorithm, round_: int, start: Any, received: Any, slope: Any) -> np.ndarray:
-    """All that one agent sends and keeps in a round in which every gradient is `slope`."""
-
-    def gradient(w: Any, step: int = 0) -> Any:
-        return slope
-
-    state = algorithm.begun(algorithm.init(start), gradient, round_)
-    found = []
-    for exchange in algorithm.exchanges:
-        found.append(exchange.message(state, gradient, round_))
-        state = exchange.update(state, received, gradient, round_)
-    return np.stack([np.asarray(part, dtype=float) for part in (*found, *state_blocks(state))])
+def _uses(algorithm: Algorithm, round_: int) -> bool:
+    try:
+        form = linear_round(algorithm, round_)
+    except UnsupportedClaim:
+        return True
+    return bool(form.messages[:, -1].any() or form.state[:, -1].any())
 
 
 def check_gradients(algorithm: Algorithm, noise: Noise, rounds: int) -> None:
@@ -60,19 +53,20 @@ def check_gradients(algorithm: Algorithm, noise: Noise, rounds: int) -> None:
         ConfigError: the algorithm numbers a gradient beyond those it declares.
         IncompatibleChoice: two gradients would carry the same noise, or some rounds take gradients without noise.
     """
-    taken = gradients_taken(algorithm)
-    if max(taken, default=0) >= algorithm.gradients_per_round:
-        raise ConfigError(
-            f"'{algorithm.name}' takes gradient number {max(taken)} in a round (counted from 0) but declares {algorithm.gradients_per_round}. "
-            f"Declare as many in local_steps."
-        )
+    found, numbers, _ = for_each_distinct_round(lambda t: gradients_taken(algorithm, t), rounds, algorithm)
+    for taken, round_ in zip(found, numbers, strict=True):
+        if min(taken, default=0) < 0 or max(taken, default=0) >= algorithm.gradients_per_round:
+            raise ConfigError(
+                f"'{algorithm.name}' takes gradient number {max(taken, key=abs)} in round {round_} (counted from 0) but declares "
+                f"{algorithm.gradients_per_round} in a round. Declare as many in local_steps."
+            )
+        if noise.in_gradients and len(set(taken)) < len(taken):
+            raise IncompatibleChoice(
+                f"'{algorithm.name}' takes several gradients in round {round_} under the same number, and they would carry the same noise, "
+                f"which their difference does not. Number them: gradient(w, step)."
+            )
     if not noise.in_gradients:
         return
-    if len(set(taken)) < len(taken):
-        raise IncompatibleChoice(
-            f"'{algorithm.name}' takes several gradients in a round under the same number, and they would carry the same noise, which their "
-            f"difference does not. Number them: gradient(w, step)."
-        )
     if not algorithm.noisy_rounds(rounds).all():
         raise IncompatibleChoice(
             f"'{algorithm.name}' goes on without noise after its gradient rounds, which is meant for noise in messages. Use "

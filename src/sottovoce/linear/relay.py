@@ -40,7 +40,7 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
 
 def _check_masks(aggregation: Gopa, noise: Noise, topology: Topology) -> None:
     check_aggregation(aggregation, num_agents=topology.num_agents)
-    if np.ptp(topology.perron) > 1e-12:
+    if np.ptp(topology.perron) > 1e-12 * topology.perron.max():
         raise IncompatibleChoice(
             "aggregation by GOPA adds up what the agents publish, all alike, and this federation weighs its agents by their records. Use "
             "sv.topologies.federation(n), with weights='uniform'."

@@ -4,18 +4,17 @@ A run of T rounds uses few distinct rounds (one, for a fixed network and step), 
 which. The noise of round t is `scales[t]` times a unit source; a round in which the algorithm sends nothing new has scale 0.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
-from sottovoce.linear.form import LinearRound, linear_round, refuse_other_linear_part, round_coefficients
+from sottovoce.linear.form import LinearRound
+from sottovoce.linear.linearity import check_linear_part, linear_rounds
 from sottovoce.noise import Noise, NoiseMap, bind
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
-
-CHECKED_ROUNDS = 8  # the first rounds, then powers of two and the last one, are checked to be linear
 
 
 class BoundExchange(NamedTuple):
@@ -83,22 +82,21 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
         for used, receivers in zip(topologies, weighing.receivers, strict=True)
     ]
     maps = [[bind(noise, links) for links in cycle] for cycle in held]
-    distinct: dict[tuple[bytes, ...], int] = {}
+    forms = linear_rounds(linear, rounds)
+    if algorithm.linear_part is not None:
+        check_linear_part(algorithm, linear, rounds)
+    keys = [tuple(part.tobytes() for part in _flat(form)) for form in forms.forms]
+    distinct: dict[tuple[Any, ...], int] = {}
     made: list[BoundRound] = []
     which = np.zeros(rounds, dtype=int)
-    for t in range(1, rounds + 1):
-        places = tuple((t - 1) % len(cycle) for cycle in held)
-        key = (*(part.tobytes() for part in _flat(round_coefficients(linear, t))), np.array(places).tobytes())
-        checked = t <= CHECKED_ROUNDS or t == rounds or t & (t - 1) == 0
-        if algorithm.linear_part is not None and (checked or key not in distinct):
-            refuse_other_linear_part(algorithm, linear, t)
+    for t in range(rounds):
+        places = tuple(t % len(cycle) for cycle in held)
+        key = (keys[forms.which[t]], places)
         if key not in distinct:
             distinct[key] = len(made)
             exchanges = tuple(BoundExchange(held[j][i], maps[j][i]) for j, i in enumerate(places))
-            made.append(BoundRound(linear_round(linear, t), exchanges, noise.in_gradients))
-        elif checked:
-            linear_round(linear, t)  # refuses functions that stop being linear later on
-        which[t - 1] = distinct[key]
+            made.append(BoundRound(forms.forms[forms.which[t]], exchanges, noise.in_gradients))
+        which[t] = distinct[key]
     scale = 0.0 if noise.law is None else noise.law.scale
     scales = scale * noise.factors(rounds) * linear.noisy_rounds(rounds)
     return Rounds(tuple(made), which, scales, weighing, algorithm.linear_part is not None)

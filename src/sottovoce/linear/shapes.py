@@ -39,6 +39,11 @@ def check_shapes(algorithm: Algorithm, round_: Any, model: Any = None) -> None:
     def gradient(w: Any, step: int = 0) -> Any:
         return require("the point at which a gradient is taken", w)
 
+    with np.errstate(all="ignore"):  # here shapes count, not numbers
+        _work_through(algorithm, round_, own, require, gradient)
+
+
+def _work_through(algorithm: Algorithm, round_: Any, own: Any, require: Any, gradient: Any) -> None:
     state = require("init", algorithm.init(own))
     require("model", algorithm.model(state))
     state = require("begin", algorithm.begun(state, gradient, round_))

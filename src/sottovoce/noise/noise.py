@@ -18,6 +18,7 @@ from scipy import sparse
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise.laws import Law
+from sottovoce.schedules import schedule_of
 from sottovoce.topologies import ActiveLinks
 
 CANCELLATION_TOLERANCE = 1e-12
@@ -75,7 +76,7 @@ class Noise(NamedTuple):
         if callable(factor):
             if previous is None:
                 return self._replace(schedule=factor)
-            return self._replace(schedule=lambda round_: _factor_at(previous, round_) * factor(round_))
+            return self._replace(schedule=lambda round_: _factor_at(previous, round_) * _factor_at(factor, round_))
         if np.ndim(factor) == 0:
             return self if self.law is None else self._replace(law=self.law.scaled(float(factor)))  # type: ignore[arg-type]
         values = tuple(float(value) for value in factor)  # type: ignore[union-attr]
@@ -100,7 +101,11 @@ class Noise(NamedTuple):
                 f"the noise schedule of '{self.name}' has {len(self.schedule)} factors but the run has {rounds} rounds. "
                 f"Give one factor per round (0 for a round without noise)."
             )
-        factors = np.array([_factor_at(self.schedule, t) for t in range(1, rounds + 1)], dtype=float)
+        factors = (
+            schedule_of(self.schedule).table(rounds)
+            if callable(self.schedule)
+            else np.array(self.schedule[:rounds], dtype=float)
+        )
         bad = np.flatnonzero(~np.isfinite(factors) | (factors < 0))
         if bad.size:
             raise ConfigError(
@@ -122,7 +127,7 @@ class Noise(NamedTuple):
 
 
 def _factor_at(schedule: Sequence[float] | Callable[[int], float], round_: int) -> float:
-    return float(schedule(round_) if callable(schedule) else schedule[round_ - 1])
+    return float(schedule_of(schedule)(round_) if callable(schedule) else schedule[round_ - 1])
 
 
 def broadcast_map(links: ActiveLinks, own_factor: Array) -> NoiseMap:
@@ -173,9 +178,11 @@ def received_map(noise_map: NoiseMap, links: ActiveLinks) -> sparse.csr_array:
     columns = np.concatenate([noise_map.link_source, noise_map.self_source])
     combined = sparse.coo_array((weights, (rows, columns)), shape=(len(links.perron), noise_map.num_sources)).tocsr()
     combined.sum_duplicates()
-    # A sum of terms that cancels leaves rounding of the size of its largest term; anything below that is zero.
-    size = np.abs(weights).max(initial=0.0)
-    combined.data[np.abs(combined.data) <= 1e-14 * size] = 0.0
+    # Terms that cancel leave rounding of their own size; anything below that is zero.
+    terms = sparse.coo_array((np.abs(weights), (rows, columns)), shape=combined.shape).tocsr()
+    terms.sum_duplicates()
+    terms.sort_indices(), combined.sort_indices()
+    combined.data[np.abs(combined.data) <= 1e-14 * terms.data] = 0.0
     combined.eliminate_zeros()
     return combined
 

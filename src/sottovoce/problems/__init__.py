@@ -19,7 +19,7 @@ from sottovoce.problems.logistic_regression import LogisticRegression, logistic_
 from sottovoce.problems.mean_estimation import MeanEstimation, mean_estimation
 from sottovoce.problems.partition import add_feature_noise, label_counts, partition
 from sottovoce.problems.problem import Problem
-from sottovoce.problems.sensitivity import Adjacency, Unit
+from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit
 from sottovoce.problems.split import Split, split
 from sottovoce.problems.synthetic import SyntheticRegression, synthetic_regression
 from sottovoce.problems.synthetic_clicks import synthetic_clicks
@@ -44,6 +44,7 @@ __all__ = [
     "MeanEstimation",
     "Problem",
     "QuadraticRecords",
+    "Sensitivity",
     "Split",
     "SyntheticRegression",
     "Unit",

@@ -30,7 +30,7 @@ from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.problems.agent_data import non_negative
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.records import pad_records
-from sottovoce.problems.sensitivity import Adjacency, Unit, clipped_sensitivity
+from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
 
 Parameters = Any  # a pytree of arrays
 Loss = Callable[[Parameters, tuple[Array, ...]], Array]
@@ -175,7 +175,7 @@ class CustomLoss:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
-    ) -> float:
+    ) -> Sensitivity:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`."""
         return clipped_sensitivity(
             self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent

@@ -22,7 +22,7 @@ from sottovoce.problems.agent_data import agent_weights, non_negative, pad_featu
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords, gram_extremes
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
-from sottovoce.problems.sensitivity import Adjacency, Unit, clipped_sensitivity
+from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
 
 # Above this a Hessian per agent costs more memory than it saves time.
 _LARGEST_HESSIAN = 512
@@ -191,7 +191,7 @@ class LinearRegression:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
-    ) -> float:
+    ) -> Sensitivity:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`."""
         return clipped_sensitivity(
             self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent

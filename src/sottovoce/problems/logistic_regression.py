@@ -30,7 +30,7 @@ from sottovoce.problems.constants import Constants, ConvexSmooth, gram_extremes
 from sottovoce.problems.newton import minimise_logistic
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
-from sottovoce.problems.sensitivity import Adjacency, Unit, clipped_sensitivity
+from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -180,7 +180,7 @@ class LogisticRegression:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
-    ) -> float:
+    ) -> Sensitivity:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`."""
         return clipped_sensitivity(
             self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent

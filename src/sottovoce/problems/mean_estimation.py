@@ -24,6 +24,8 @@ from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecor
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.sensitivity import (
     Adjacency,
+    Compares,
+    Sensitivity,
     Unit,
     box_diameter,
     clipped_diameter,
@@ -171,7 +173,7 @@ class MeanEstimation:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
-    ) -> float:
+    ) -> Sensitivity:
         """The largest change of one agent's gradient, in `norm`, when the protected unit changes.
 
         Derived in the module `sensitivity`: agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches
@@ -197,9 +199,11 @@ class MeanEstimation:
             diameter = box_diameter(self.radius, unit=unit, norm=norm, dimension=self.dimension)
         else:
             diameter = clipped_diameter(used, norm=norm, dimension=self.dimension)
-        return gradient_sensitivity(
+        value = gradient_sensitivity(
             diameter=diameter, unit=unit, adjacency=adjacency, sizes=self.sizes, batch_size=batch_size, agent=agent
         )
+        compares: Compares = "any two models" if unit == "agent" else "same model"
+        return Sensitivity(value, unit=unit, adjacency=adjacency, norm=norm, compares=compares)
 
     def describe(self) -> dict[str, Any]:
         """What names this problem, JSON-able."""

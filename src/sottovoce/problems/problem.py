@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
-from sottovoce.problems.sensitivity import Adjacency, Unit
+from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit
 
 Array = Any  # a NumPy or JAX array
 Data = Mapping[str, Array]
@@ -117,8 +117,8 @@ class Problem(Protocol):
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
-    ) -> float:
-        """The largest change of one agent's gradient when the protected unit changes."""
+    ) -> Sensitivity:
+        """The largest change of one agent's gradient when the protected unit changes, marked with what it compares."""
 
     def describe(self) -> dict[str, Any]:
         """What a report or a saved run needs to name this problem, JSON-able."""

@@ -13,8 +13,9 @@ Add-remove with divisor n, n the larger set: mean_n - mean_{n-1} = (g_n - mean_{
 when g_n = -mean_{n-1}. C/n would hold only for a fixed divisor. Batches have a fixed B: where the removed record was
 drawn another one stands, hence 2C/B.
 
-The record rows compare gradients AT THE SAME MODEL. The agent rows hold between any two models, for the data part: the
-ridge gradient is a public function of the model, and moving from one model to another changes it.
+The record rows compare gradients AT THE SAME MODEL. The agent rows hold between any two models only where nothing is added
+after clipping: a ridge is a public function of the model, but moving from one model to another changes it by ridge times the
+distance, which nothing bounds. With a ridge the agent rows too hold at the same model only. A `Sensitivity` says which.
 
 A batch holds DISTINCT records. Were records drawn with replacement inside one batch, a record could enter B times and
 the record rows would be 2C, not 2C/B.
@@ -37,6 +38,39 @@ from sottovoce.errors import ConfigError, UnsupportedClaim
 
 Unit = Literal["record", "agent"]
 Adjacency = Literal["replace", "add-remove"]
+Compares = Literal["same model", "any two models"]
+
+
+class Sensitivity(float):
+    """A sensitivity that knows what it is true for; as a number it is a float, and arithmetic with it gives plain floats.
+
+    Attributes:
+        unit: what may change, "record" or "agent".
+        adjacency: "replace" or "add-remove".
+        norm: in which the change is measured.
+        compares: gradients at the "same model", or at "any two models".
+    """
+
+    unit: Unit
+    adjacency: Adjacency
+    norm: Norm
+    compares: Compares
+
+    def __new__(cls, value: float, *, unit: Unit, adjacency: Adjacency, norm: Norm, compares: Compares) -> Sensitivity:
+        """Mark a number."""
+        made = super().__new__(cls, value)
+        made.unit, made.adjacency, made.norm, made.compares = unit, adjacency, norm, compares
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, str]]:
+        """What copies and pickles are made from."""
+        marks: dict[str, str] = {
+            "unit": self.unit,
+            "adjacency": self.adjacency,
+            "norm": self.norm,
+            "compares": self.compares,
+        }
+        return (float(self),), marks
 
 
 def gradient_sensitivity(
@@ -177,14 +211,15 @@ def clipped_sensitivity(
     clip: float | Clip | None,
     batch_size: int | None,
     agent: int | None,
-) -> float:
+) -> Sensitivity:
     """The largest change of one agent's clipped gradient, in `norm`, when the protected unit changes.
 
-    Agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches of B distinct records. The ridge is not data.
+    Agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches of B distinct records. The ridge is not data, but with one
+    even an agent's gradients are compared at the same model only.
 
     Args:
-        problem: with `clip`, `dimension` and `sizes`.
-        unit: "record" (at the same model) or "agent" (between any two models).
+        problem: with `clip`, `dimension`, `ridge` and `sizes`.
+        unit: "record" (at the same model) or "agent" (between any two models, where there is no ridge).
         adjacency: "replace" or "add-remove".
         norm: of the noise's law: "l1" for Laplace, "l2" for Gaussian and L2Laplace.
         clip: a bound applied elsewhere; None is the problem's own.
@@ -196,6 +231,9 @@ def clipped_sensitivity(
     """
     used = required_clip(effective_clip(clip, problem.clip, norm))
     diameter = clipped_diameter(used, norm=norm, dimension=problem.dimension)
-    return gradient_sensitivity(
+    value = gradient_sensitivity(
         diameter=diameter, unit=unit, adjacency=adjacency, sizes=problem.sizes, batch_size=batch_size, agent=agent
     )
+    anywhere = unit == "agent" and problem.ridge == 0
+    compares: Compares = "any two models" if anywhere else "same model"
+    return Sensitivity(value, unit=unit, adjacency=adjacency, norm=norm, compares=compares)

@@ -9,6 +9,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import check_shapes, exchange_topologies
 from sottovoce.noise import Noise, bind, own_copy_is_the_message
+from sottovoce.schedules import running_round
 from sottovoce.topologies import Static, Topology
 
 DTYPES = ("float32", "float64")
@@ -42,7 +43,7 @@ def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | No
     """
     model = _array_of((problem.dimension,), np.dtype(dtype))
     with jax.enable_x64(dtype == "float64"):
-        jax.eval_shape(lambda w, t: check_shapes(algorithm, t, w), model, _array_of((), np.int32))
+        jax.eval_shape(lambda w, t: _check_traced(algorithm, t, w), model, _array_of((), np.int32))
         data = {name: _array_of(np.shape(value)[1:], _traced(value, dtype)) for name, value in problem.arrays.items()}
         if batch_size is None:
             found = jax.eval_shape(problem.gradient, model, data)
@@ -56,6 +57,11 @@ def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | No
             f"the gradient of '{problem.kind}' has shape {found.shape} for a model of shape {model.shape}, and would be repeated along it. "
             f"Return an array of the model's shape."
         )
+
+
+def _check_traced(algorithm: Algorithm, round_: Any, model: Any) -> None:
+    with running_round(dict.fromkeys(algorithm.schedules, model.sum())):  # any number without axes
+        check_shapes(algorithm, round_, model)
 
 
 def _array_of(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -28,6 +28,7 @@ from sottovoce.simulation.divergence import failing_agent
 from sottovoce.simulation.metrics import NEEDS_LABELS, choose_metrics
 from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison
 from sottovoce.simulation.resources import RunSize, check_compiled, check_run_size, holds_record_gradients, run_size
+from sottovoce.simulation.round_numbers import check_round_numbers
 from sottovoce.theory.stability import likely_cause
 from sottovoce.topologies import Topology
 
@@ -125,6 +126,7 @@ def chunks(
     check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
         check_sampling(algorithm.sampling, topology.num_agents)
+        check_round_numbers(algorithm, rounds, dtype)
         check_traced_shapes(problem, algorithm, batch_size, dtype)
         for noise in noises.values():
             check_gradients(algorithm, noise, rounds)

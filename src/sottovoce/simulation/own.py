@@ -1,12 +1,13 @@
 """What the agents have to themselves in a round: their data, the batches of their gradients, and noise in them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from sottovoce.noise import Noise
+from sottovoce.schedules import Schedule, running_round
 from sottovoce.simulation import random
 from sottovoce.simulation.batches import draw_batch
 from sottovoce.simulation.draws import draw_unit
@@ -25,6 +26,7 @@ class Own(NamedTuple):
     noise: tuple[Array, ...]  # per gradient of the round [K, d, S, R]; empty: none
     round: Array
     share: tuple[Array, ...] = ()  # one [K, R]: the factor on every gradient, before its noise; empty: one
+    schedules: Mapping[Schedule, Array] = {}  # the values of the round
 
     def apply(self, function: Any, *values: Any) -> Any:
         """Apply an agent's function to every agent, scheme and repeat; each value's leaves are [K, d, S, R]."""
@@ -35,7 +37,8 @@ class Own(NamedTuple):
                 found = share[0] * found if share else found
                 return found + noise[step] if noise else found
 
-            return function(*own, gradient, self.round)
+            with running_round(self.schedules):
+                return function(*own, gradient, self.round)
 
         lane = (-1,) * (1 + len(values))
         over_schemes = jax.vmap(one, in_axes=(None, None, None, *lane), out_axes=-1)

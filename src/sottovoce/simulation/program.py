@@ -19,6 +19,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm, Exchange
 from sottovoce.linear import Centroid, centroid, exchange_topologies
 from sottovoce.noise import Noise
+from sottovoce.schedules import Schedule
 from sottovoce.simulation import random
 from sottovoce.simulation.cache import enable_compilation_cache
 from sottovoce.simulation.draws import Share, draw, law_scale, same_draw, share
@@ -143,6 +144,7 @@ def plan_comparison(
             np.stack([_scales(noise, algorithm, rounds) for noise in plan.noises]) for algorithm in plan.algorithms
         ],  # per algorithm [S, rounds]
         "perron": [weighting.weights for weighting in centroids],
+        "schedules": [[schedule.table(rounds) for schedule in one.schedules] for one in plan.algorithms],
     }
     if "msd_centroid" in metrics or "msd_average" in metrics:
         arrays["optimum"] = problem.optimum
@@ -275,11 +277,19 @@ def draw_round(plan: Plan, arrays: Any, t: Array, streams: Any, really: Array, r
 def own_in_round(plan: Plan, arrays: Any, index: int, drawn: Drawn, t: Array, repeats: Array) -> tuple[Own, Array]:
     """What the agents of one algorithm have to themselves in a round, and the scale [S] of every scheme's noise in it."""
     factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
-    own = Own(plan.problem, arrays["data"], drawn.records, side_by_side(drawn.in_gradients, factor), t)
+    in_gradients = side_by_side(drawn.in_gradients, factor)
+    schedules = schedules_in_round(plan, arrays, index, t)
+    own = Own(plan.problem, arrays["data"], drawn.records, in_gradients, t, schedules=schedules)
     if plan.algorithms[index].walks:
         adds = arrays["walk"]["adds"][index][repeats.astype(jnp.int32), t - 1]
         own = own._replace(share=(jnp.broadcast_to(adds, (plan.shape[0], *adds.shape)).astype(plan.dtype),))
     return own, factor
+
+
+def schedules_in_round(plan: Plan, arrays: Any, index: int, t: Array) -> dict[Schedule, Array]:
+    """What the schedules of one algorithm say in a round."""
+    tables = zip(plan.algorithms[index].schedules, arrays["schedules"][index], strict=True)
+    return {schedule: table[t - 1] for schedule, table in tables}
 
 
 def _round(

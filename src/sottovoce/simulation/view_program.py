@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.algorithms import Exchange
+from sottovoce.schedules import running_round
 from sottovoce.simulation import random
 from sottovoce.simulation.cache import enable_compilation_cache
 from sottovoce.simulation.draws import draw_unit
@@ -26,7 +27,16 @@ from sottovoce.simulation.masked_views import Board, draw_graph, published_in, r
 from sottovoce.simulation.materialise import materialise
 from sottovoce.simulation.neighbours import Group, expand, weighted_sum
 from sottovoce.simulation.own import Own
-from sottovoce.simulation.program import Plan, draw_counts, draw_round, heard, models_of, own_in_round, streams_of
+from sottovoce.simulation.program import (
+    Plan,
+    draw_counts,
+    draw_round,
+    heard,
+    models_of,
+    own_in_round,
+    schedules_in_round,
+    streams_of,
+)
 from sottovoce.simulation.view_plan import Channel, ViewPlan
 
 Array = Any
@@ -100,8 +110,10 @@ def compile_record(plan: Plan, view_plan: ViewPlan, statistic: Statistic) -> Cal
 
         def body(i: Array, held: Any) -> Any:
             states, carry = held
-            states, seen = _record_round(plan, view_plan, arrays, states, done + i + 1, streams, really, ids)
-            return states, jax.vmap(statistic.update, in_axes=(0, -1, None))(carry, seen, done + i + 1)
+            t = done + i + 1
+            states, seen = _record_round(plan, view_plan, arrays, states, t, streams, really, ids)
+            with running_round(schedules_in_round(plan, arrays, 0, t)):  # attacks replay the agents' functions
+                return states, jax.vmap(statistic.update, in_axes=(0, -1, None))(carry, seen, t)
 
         states, carry = jax.lax.fori_loop(0, count, body, (states, started))
         models = models_of(plan, states)[0][:, :, 0, :]

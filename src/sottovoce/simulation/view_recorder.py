@@ -25,6 +25,7 @@ from sottovoce.simulation.resources import (
     holds_record_gradients,
     run_size,
 )
+from sottovoce.simulation.round_numbers import check_round_numbers
 from sottovoce.simulation.view_plan import ViewPlan, channel_arrays, plan_view
 from sottovoce.simulation.view_program import Array, Seen, Statistic, compile_record, world_seed
 from sottovoce.theory.stability import likely_cause
@@ -218,6 +219,7 @@ def _check(worlds: Sequence[Any], topology: Topology, algorithm: Algorithm, nois
         )
     )  # fmt: skip
     check_sampling(algorithm.sampling, topology.num_agents)
+    check_round_numbers(algorithm, n.rounds, n.dtype)
     check_traced_shapes(worlds[0], algorithm, n.batch_size, n.dtype)
     check_gradients(algorithm, noise, n.rounds)
     refuse_clear_hand_over(algorithm, noise, topology, n.rounds)

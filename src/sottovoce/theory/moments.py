@@ -25,7 +25,7 @@ from sottovoce.linear import (
     check_relay,
     exchange_topologies,
     linear_round,
-    round_coefficients,
+    linear_rounds,
     state_blocks,
 )
 from sottovoce.noise import Noise, bind, received_map
@@ -79,14 +79,13 @@ def expected_msd(
     held: _Round | None = None
     previous: list[Any] = []
     mean = covariance = np.zeros(0)
+    forms = linear_rounds(algorithm, rounds)
     for t in range(1, rounds + 1):
-        form = round_coefficients(algorithm, t)
+        form = forms.forms[forms.which[t - 1]]
         index = [(t - 1) % len(topo.listed()) for topo in setting.topologies]
         now: list[Any] = [*_flat(form), *index]
         if not previous or any(not np.array_equal(a, b) for a, b in zip(now, previous, strict=True)):
-            system = round_system(
-                linear_round(algorithm, t), matrices_of_round(setting.topologies, t), setting.quadratic
-            )
+            system = round_system(form, matrices_of_round(setting.topologies, t), setting.quadratic)
             held = _prepare(system, setting.quadratic, [setting.covariances[j][i] for j, i in enumerate(index)])
             previous = now
         assert held is not None

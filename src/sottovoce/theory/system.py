@@ -90,7 +90,7 @@ def keeps_common_shift(form: LinearRound) -> bool:
     rows = [form.messages, form.state] + ([] if form.gradient_at is None else [form.gradient_at[None]])
     # Variables not yet known when a row is formed have coefficient zero, so a plain sum over all but g suffices.
     sums = [row[:, :-1].sum(axis=1) for row in rows] + [np.atleast_1d(form.model.sum())]
-    return all(np.allclose(s, 1.0, atol=1e-12) for s in sums)
+    return all(np.allclose(s, 1.0, rtol=0.0, atol=1e-12) for s in sums)
 
 
 def round_system(

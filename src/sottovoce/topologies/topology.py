@@ -288,7 +288,7 @@ class Topology:
         """
         self._require_unscheduled("with_walk")
         difference = abs(self.weights - self.weights.T)
-        if difference.nnz and difference.max() > 1e-12:
+        if difference.nnz and difference.max() > 1e-12 * self.weights.max():
             raise IncompatibleChoice(
                 "with_walk needs symmetric weights, so that a token visits all agents equally often; these are not. "
                 "Use weights='metropolis' or 'laplacian'."

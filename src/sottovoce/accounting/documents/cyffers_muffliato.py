@@ -128,7 +128,7 @@ def _agent(name: str, agent: int, topology: Topology) -> int:
 def _symmetric(topology: Topology) -> sparse.csr_array:
     weights = sparse.csr_array(topology.weights)
     fixed = isinstance(topology.schedule, Static) and not topology.relay
-    if not fixed or abs(weights - weights.T).max() > 1e-12:
+    if not fixed or abs(weights - weights.T).max() > 1e-12 * weights.max():
         raise IncompatibleChoice(
             "the formula is for peers with fixed symmetric weights; these are not. Use weights='metropolis' and no schedule."
         )

@@ -60,7 +60,9 @@ def likely_contributions_on_graph(
         failure_probability: in (0, 1).
     """
     T, d = whole("rounds", rounds), checked("failure_probability", failure_probability, "(0, 1)")
-    if np.abs(transition - transition.T).max() > 1e-9 or np.abs(transition.sum(axis=1) - 1.0).max() > 1e-9:
+    # Rows are probabilities, whose unit is 1; how symmetric they are is judged by the larger of two entries.
+    uneven = np.abs(transition - transition.T) > 1e-9 * np.maximum(transition, transition.T)
+    if uneven.any() or np.abs(transition.sum(axis=1) - 1.0).max() > 1e-9:
         raise ConfigError(
             "the number of visits is bounded for a symmetric transition matrix whose rows sum to one; this one is not."
         )

@@ -197,7 +197,7 @@ def linear_change(worlds: Worlds, algorithm: Algorithm, agent: int, rounds: int)
         return None
     axis = rows[int(sizes.argmax())] / size
     direction = rows @ axis / size
-    if not np.allclose(np.outer(direction, axis) * size, rows, atol=1e-9 * size):
+    if not np.allclose(np.outer(direction, axis) * size, rows, rtol=0.0, atol=1e-9 * size):
         return None
     return LinearChange(one, size, direction, axis)
 
@@ -221,7 +221,7 @@ def _saturating(algorithm: Algorithm, axis: Floats, sensitivity: float, adjacenc
     clip = algorithm.clipped_update.clip
     needed = update_sensitivity(clip, unit="agent", adjacency=adjacency)
     # A record may turn its agent's update round, so both sizes are claims that somebody makes.
-    if not np.isclose(sensitivity, needed) and not np.isclose(sensitivity, 2.0 * clip.bound):
+    if all(abs(sensitivity - size) > 1e-9 * size for size in (needed, 2.0 * clip.bound)):
         raise ConfigError(
             f"sensitivity = {sensitivity:g}, but updates are clipped to {clip.bound:g}: '{adjacency}' changes one by at most {needed:g}."
         )

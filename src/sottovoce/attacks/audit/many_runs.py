@@ -124,11 +124,10 @@ def audit(
     # The promise for the worst agent holds for all; the one whose view shows most is attacked.
     target = guarantee.agent if agent is not None or guarantee.linear_agent is None else guarantee.linear_agent
     if worlds is None:
-        same = unit == "record" if same_model is None else same_model
         bare = algorithm._replace(clipped_update=None) if noise.in_gradients else algorithm  # gradients are protected
         worlds = canary_worlds(
             topology, bare, sensitivity=float(per_agent("sensitivity", sensitivity, topology.num_agents)[target]),
-            agent=target, axis=np.eye(whole("dimension", dimension))[0], adjacency=adjacency, ridge=_ridge(losses, same),
+            agent=target, axis=np.eye(whole("dimension", dimension))[0], adjacency=adjacency, ridge=0.0 if losses is None else losses.nu,
         )  # fmt: skip
     run = AuditedRun(
         topology=topology, algorithm=algorithm, noise=noise if played is None else played, observer=observer, rounds=rounds,
@@ -247,15 +246,3 @@ def _agent_of(worlds: Any, agent: int | None) -> int:
     if agent is not None and agent != found:
         raise ConfigError(f"agent = {agent}, but the worlds differ in the data of agent {found}. Leave agent out.")
     return found
-
-
-def _ridge(losses: ConvexSmooth | None, same_model: bool) -> float:
-    """The curvature that canaries need to keep a promise of strong convexity."""
-    if losses is None or losses.nu == 0:
-        return 0.0
-    if not same_model:
-        raise ConfigError(
-            f"losses with nu = {losses.nu:g} are promised, and a sensitivity between any two models: a linear canary has no curvature, and with "
-            f"curvature its gradients move further. Give worlds that keep both promises, or same_model=True."
-        )
-    return float(losses.nu)

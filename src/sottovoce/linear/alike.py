@@ -1,0 +1,42 @@
+"""Which rounds of a run are the same function, and the proof of it.
+
+An agent's functions get the round they run in. If they run on an `UnnumberedRound`, which answers nothing but the values of the
+algorithm's schedules, then they depend on the round through these values alone, and rounds with equal values are the same function.
+Where they ask for the number itself, every round is a function of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import SottovoceError
+from sottovoce.schedules import UnnumberedRound
+
+Result = TypeVar("Result")
+
+
+def for_each_distinct_round(
+    compute: Callable[[Any], Result], rounds: int, *algorithms: Algorithm
+) -> tuple[list[Result], list[int], np.ndarray]:
+    """Compute something for every round, once for rounds that are proven to be the same function.
+
+    Args:
+        compute: from a round, by running the functions of `algorithms` and nothing else that depends on the round.
+        rounds: T.
+        algorithms: whose functions are run.
+
+    Returns:
+        The results, the round (from 1) each was computed for, and the position of every round's result [T].
+    """
+    schedules = tuple(schedule for algorithm in algorithms for schedule in algorithm.schedules)
+    values = np.array([schedule.table(rounds) for schedule in schedules]).reshape(len(schedules), rounds).T
+    _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)
+    try:
+        found = [compute(UnnumberedRound(int(t) + 1, schedules)) for t in first]
+        return found, [int(t) + 1 for t in first], which.ravel()
+    except SottovoceError:
+        raise
+    except Exception:  # the number was asked for, in whatever way; what else is wrong shows again with the number
+        return [compute(t) for t in range(1, rounds + 1)], list(range(1, rounds + 1)), np.arange(rounds)

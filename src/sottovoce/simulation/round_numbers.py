@@ -1,0 +1,91 @@
+"""That a compiled round does what the accountant reads, where an agent's functions compute with the number of the round.
+
+Inside a program the round is a 32-bit integer; on the host it is a Python integer of any size. `round_ ** 4` is the same in both up to round
+215, and something else after. Algorithms that look their numbers up in schedules never meet this. Those whose functions use the number itself
+play every round twice before a run begins, compiled and on the host, on the same vectors, and must come out the same.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import IncompatibleChoice, SottovoceError
+from sottovoce.linear import check_shapes, num_variables, play_round, refill, state_blocks
+from sottovoce.schedules import UnnumberedRound, running_round
+
+DIMENSION = 3
+ROUNDS_TOGETHER = 4096
+
+
+def check_round_numbers(algorithm: Algorithm, rounds: int, dtype: str) -> None:
+    """Refuse an algorithm whose compiled rounds differ from those on the host.
+
+    Raises:
+        IncompatibleChoice: naming the first round that differs, or functions that cannot be compiled because they decide by the round.
+    """
+    check_shapes(algorithm, 1)
+    vectors = np.random.default_rng(4).standard_normal((num_variables(algorithm), DIMENSION))
+    if _number_unused(algorithm, vectors):
+        return
+    tolerance = float(np.finfo(dtype).eps) ** 0.5
+    tables = [schedule.table(rounds) for schedule in algorithm.schedules]
+    program = jax.jit(jax.vmap(lambda t, values: _compiled(algorithm, t, values, jnp.asarray(vectors, dtype))))
+    with jax.enable_x64(dtype == "float64"):
+        for first in range(0, rounds, ROUNDS_TOGETHER):
+            numbers = np.arange(first + 1, min(first + ROUNDS_TOGETHER, rounds) + 1)
+            values = [np.asarray(table[numbers - 1], dtype) for table in tables]
+            try:
+                found = np.asarray(program(numbers.astype(np.int32), values), dtype=float)
+            except jax.errors.ConcretizationTypeError as error:
+                raise IncompatibleChoice(
+                    f"'{algorithm.name}' decides by the number of the round in Python, which a compiled program cannot. Put what changes "
+                    f"into a schedule, sottovoce.schedules.schedule_of(lambda t: ...), and name it in Algorithm(..., schedules=(...,))."
+                ) from error
+            for t, compiled in zip(numbers.tolist(), found, strict=True):
+                host = _flat(*play_round(algorithm, t, *_split(algorithm, vectors), _gradient(vectors[-1])))
+                if not np.abs(compiled - host).max() <= tolerance * max(np.abs(host).max(), np.abs(vectors).max()):
+                    raise IncompatibleChoice(
+                        f"'{algorithm.name}' computes with the number of the round, and in round {t} its compiled form, whose round is a 32-bit "
+                        f"integer, does something else than its functions on the host, which the accountant reads. Put what changes into a "
+                        f"schedule, sottovoce.schedules.schedule_of(lambda t: ...), and name it in Algorithm(..., schedules=(...,))."
+                    )
+
+
+def _number_unused(algorithm: Algorithm, vectors: np.ndarray) -> bool:
+    """Whether a round runs without knowing its number."""
+    hidden = UnnumberedRound(1, algorithm.schedules)
+    try:
+        play_round(algorithm, hidden, *_split(algorithm, vectors), _gradient(vectors[-1]))
+    except SottovoceError:
+        raise
+    except Exception:  # the number was asked for, in whatever way; what else is wrong shows when the round is compiled
+        return False
+    return True
+
+
+def _compiled(algorithm: Algorithm, round_: Any, values: list[Any], vectors: Any) -> Any:
+    blocks, received = _split(algorithm, vectors)
+    gradient = _gradient(vectors[-1])
+    with running_round(dict(zip(algorithm.schedules, values, strict=True))):
+        state = algorithm.begun(refill(algorithm.init(jnp.zeros(1, vectors.dtype)), list(blocks)), gradient, round_)
+        sent = []
+        for exchange, arrived in zip(algorithm.exchanges, received, strict=True):
+            sent.append(exchange.message(state, gradient, round_))
+            state = exchange.update(state, arrived, gradient, round_)
+    return jnp.concatenate([jnp.ravel(part) for part in (*sent, *state_blocks(state))])
+
+
+def _split(algorithm: Algorithm, vectors: Any) -> tuple[Any, Any]:
+    exchanges = len(algorithm.exchanges)
+    return vectors[: -1 - exchanges], vectors[-1 - exchanges : -1]
+
+
+def _gradient(slope: Any) -> Any:
+    return lambda w, step=0: (1.0 + step) * (slope + 0.5 * w)
+
+
+def _flat(messages: np.ndarray, state: np.ndarray) -> np.ndarray:
+    return np.concatenate([messages.ravel(), state.ravel()])
