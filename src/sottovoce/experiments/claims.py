@@ -40,7 +40,7 @@ class Claims:
     same_model: bool | None = None
     batch_size: int | None = None
 
-    def enforced(self, problem: Any, algorithm: Algorithm, noise: Noise, *, norm: Norm) -> np.ndarray:
+    def enforced(self, problem: Any, algorithm: Algorithm, noise: Noise, *, norm: Norm) -> list[float]:
         """[K] the largest change of each agent's gradient in one round, or of its clipped update, that clipping allows.
 
         Raises:
@@ -49,11 +49,9 @@ class Claims:
         """
         update = clipped_update(algorithm, noise)
         if update is not None:
-            return np.full(
-                problem.num_agents, update_sensitivity(update, unit=self.unit, adjacency=self.adjacency)
-            )  # fmt: skip
+            return [update_sensitivity(update, unit=self.unit, adjacency=self.adjacency)] * problem.num_agents
         try:
-            found = [
+            return [
                 problem.sensitivity(
                     unit=self.unit, adjacency=self.adjacency, norm=norm, batch_size=self.batch_size, agent=agent
                 )
@@ -66,7 +64,6 @@ class Claims:
                 "the gradients of this problem are not clipped, so that no sensitivity is true for a run of it. Use "
                 "problem.with_clipping(clip, norm), and its sensitivity."
             ) from error
-        return np.array(found, dtype=float)
 
     def kept(self, problem: Any, algorithm: Algorithm, noise: Noise) -> "Claims":
         """These claims as a run of the problem keeps them: where 2C holds at the same model only, they say so.
@@ -97,7 +94,7 @@ class Claims:
         Raises:
             ConfigError: it is too small for some agent, or nothing is clipped.
         """
-        enforced = self.enforced(problem, algorithm, noise, norm=norm)
+        enforced = np.array(self.enforced(problem, algorithm, noise, norm=norm))
         given = per_agent("sensitivity", sensitivity, problem.num_agents)
         below = given < enforced * (1.0 - _ROUNDING)
         if not below.any():

@@ -116,7 +116,7 @@ def pairs_of(experiment: Experiment, *, attacker: int | None = None, progress: P
     )
     distances = graph_distances(topology)
     looking = most_central(distances) if attacker is None else _agent(attacker, topology.num_agents)
-    sizes = sensitivities(experiment)
+    sizes = np.array(sensitivities(experiment))
     proven = _proven(experiment, looking, sizes)
     validity: LinearValidity = "exogenous-gradients"
     resolved: np.ndarray | None = None

@@ -44,7 +44,7 @@ _SLACK = 1e-6  # relative: what a solver may be off by; calibrated noise is larg
 _DIGITS = 7  # of a calibrated size, so that it can be copied without loss
 
 
-def sensitivities(experiment: Experiment, *, norm: Norm | None = None) -> np.ndarray:
+def sensitivities(experiment: Experiment, *, norm: Norm | None = None) -> list[float]:
     """[K] the largest change of each agent's gradient in one round, or of its clipped update; `norm` defaults to that of the noise's law."""
     law = experiment.noise.law
     used: Norm = norm if norm is not None else "l2" if law is None else law.norm
