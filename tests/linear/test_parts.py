@@ -25,10 +25,10 @@ ENTRIES = {
     "audit": lambda p, t, a, n, o: sv.audit(t, a, n, o, **CLAIM, **SHOWN),
 }
 WRONG = {
-    "a law": ("n", LAW, r"noise = Gaussian\(std=0.3\); this is the law.*Write sv\.noise\.independent\(Gaussian\(std=0\.3\)\)"),
-    "a scheme's name": ("n", "independent", r"noise = 'independent'; .*Write sv\.noise\.independent\(\.\.\.\)"),
-    "an algorithm's name": ("a", "atc", r"algorithm = 'atc'; .*Write sv\.algorithms\.atc\(\.\.\.\)"),
-    "a factory": ("a", sv.algorithms.atc, r"Call it: sv\.algorithms\.atc\(\.\.\.\)"),
+    "a law": ("n", LAW, r"noise = Gaussian\(std=0.3\); this is the law.*Write sv\.noise\.independent\(sv\.noise\.Gaussian\(std=0\.3\)\)"),
+    "a scheme's name": ("n", "independent", r"noise = 'independent'; .*Write sv\.noise\.independent\(law\)"),
+    "an algorithm's name": ("a", "atc", r"algorithm = 'atc'; .*Write sv\.algorithms\.atc\(step_size=\.\.\.\)"),
+    "a factory": ("a", sv.algorithms.atc, r"Call it: sv\.algorithms\.atc\(step_size=\.\.\.\)"),
     "a number": ("n", 0.1, r"noise = 0\.1; needed is one of sv\.noise, such as sv\.noise\.independent\(sv\.noise\.Gaussian"),
     "a networkx graph": ("t", networkx.cycle_graph(4), r"topology = .*Write sv\.topologies\.from_networkx\(graph\)"),
     "a problem": ("t", PROBLEM, r"topology = LinearRegression; this is a problem, and topology must be.*The order is"),

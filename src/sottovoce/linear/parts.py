@@ -1,6 +1,7 @@
 """The check that every entry point shares: each argument is the kind of thing it should be, and what to write if it is not."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sottovoce.algorithms import ALGORITHMS, Algorithm
@@ -11,7 +12,11 @@ from sottovoce.topologies import TOPOLOGIES, Topology
 
 _ABSENT: Any = object()
 _KINDS: dict[str, type] = {"topology": Topology, "algorithm": Algorithm, "noise": Noise, "observer": Observer}
-_NAMES = {"topology": tuple(TOPOLOGIES), "algorithm": tuple(ALGORITHMS), "noise": tuple(SCHEMES)}
+_NAMES: dict[str, Mapping[str, Callable[..., Any]]] = {
+    "topology": TOPOLOGIES,
+    "algorithm": ALGORITHMS,
+    "noise": SCHEMES,
+}
 _FOR_EXAMPLE = {
     "problem": "one of sv.problems, such as sv.problems.linear_regression(features, targets)",
     "topology": "one of sv.topologies, such as sv.topologies.ring(10)",
@@ -59,21 +64,26 @@ def _what_to_write(name: str, value: Any, order: tuple[str, ...]) -> str:
         listed = f" The order is {', '.join(order)}." if len(order) > 1 else ""
         return f"this is {'an' if kind[0] in 'ao' else 'a'} {kind}, and {name} must be {_FOR_EXAMPLE[name]}.{listed}"
     if name == "noise" and isinstance(value, Law):
-        return (
-            f"this is the law of one source, and a scheme must say who adds it. Write sv.noise.independent({value!r})."
-        )
+        return f"this is the law of one source, and a scheme must say who adds it. Write sv.noise.independent(sv.noise.{value!r})."
     if name == "topology" and all(hasattr(value, part) for part in ("nodes", "edges", "is_directed")):
         return "this is a graph without weights. Write sv.topologies.from_networkx(graph)."
-    known = _NAMES.get(name, ())
+    known = _NAMES.get(name, {})
     if isinstance(value, str) and value in known:
-        return f"this is a name, and here the thing itself is needed. Write sv.{_folder(name)}.{value}(...)."
+        return f"this is a name, and here the thing itself is needed. Write {_call(name, value)}."
     if callable(value) and getattr(value, "__name__", None) in known:
-        return f"this is the function that makes one. Call it: sv.{_folder(name)}.{value.__name__}(...)."
+        return f"this is the function that makes one. Call it: {_call(name, value.__name__)}."
     return f"needed is {_FOR_EXAMPLE[name]}."
 
 
-def _folder(name: str) -> str:
-    return {"topology": "topologies", "algorithm": "algorithms"}.get(name, name)
+def _call(name: str, factory: str) -> str:
+    """How a thing is made by its factory, with the arguments that have no default."""
+    folder = {"topology": "topologies", "algorithm": "algorithms"}.get(name, name)
+    needed = [
+        f"{one.name}=..." if one.kind is one.KEYWORD_ONLY else one.name
+        for one in inspect.signature(_NAMES[name][factory]).parameters.values()
+        if one.default is one.empty
+    ]
+    return f"sv.{folder}.{factory}({', '.join(needed)})"
 
 
 def _shown(value: Any) -> str:
