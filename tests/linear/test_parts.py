@@ -78,3 +78,26 @@ def test_a_scheme_asks_for_a_law(scheme, wrong):
     number = f"{wrong:g}" if isinstance(wrong, float | int) else "0.1"
     with pytest.raises(sv.ConfigError, match=rf"needs the law.*{scheme}\(sv\.noise\.Gaussian\(std={number}\)\)"):
         sv.noise.SCHEMES[scheme](wrong, **options)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("noises", {"one": LAW}, r"noise\['one'\] = Gaussian\(std=0\.3\); this is the law"),
+        ("algorithms", {"one": "atc"}, r"algorithm\['one'\] = 'atc'; .*Write sv\.algorithms\.atc\(step_size=\.\.\.\)"),
+        ("topology", networkx.cycle_graph(4), r"topology = .*Write sv\.topologies\.from_networkx\(graph\)"),
+        ("problem", RING, r"problem = Topology; this is a topology"),
+    ],
+)
+def test_comparisons_refuse_wrong_objects_too(place, value, message):
+    parts = {"problem": PROBLEM, "topology": RING, "algorithms": {"one": ATC}, "noises": {"one": NOISE}}
+    with pytest.raises(sv.ConfigError, match=message):
+        sv.compare(
+            *{**parts, place: value}.values(),
+            EVE,
+            rounds=3,
+            sensitivity=1.0,
+            epsilons=[1.0],
+            delta=1e-5,
+            progress=False,
+        )

@@ -29,6 +29,7 @@ from sottovoce.experiments.comparison import Comparison, Measured, Row
 from sottovoce.experiments.comparison_notes import notes, rows_note
 from sottovoce.experiments.releases import epsilon_of_repeats
 from sottovoce.experiments.simulate import simulate
+from sottovoce.linear import check_parts
 from sottovoce.noise import Noise, none
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
@@ -142,6 +143,7 @@ def compare(
         epsilons=list(epsilons),
         measures=measured_by,
     )
+    check_parts(problem=problem, topology=topology, algorithm=algorithms, noise=noises)
     question = _Question(
         problem=problem, topology=topology, rounds=rounds, sensitivity=_by_norm(sensitivity, noises), delta=delta,
         claims=Claims(unit=unit, adjacency=adjacency, participation=participation, losses=losses, same_model=same_model,

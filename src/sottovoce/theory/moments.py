@@ -44,7 +44,7 @@ from sottovoce.topologies import Topology
 
 STEADY_TOLERANCE = 1e-11
 STEADY_ITERATIONS = 20_000
-COVARIANCE_COPIES = 8  # matrices of all states that are held at the peak: measured
+COVARIANCE_COPIES = 8  # matrices of all states that are held at the peak, counted in the code
 
 
 class _Setting(NamedTuple):
