@@ -126,7 +126,7 @@ def chunks(
     check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
         check_sampling(algorithm.sampling, topology.num_agents)
-        check_round_numbers(algorithm, rounds, dtype)
+        check_round_numbers(algorithm, rounds, dtype, dimension=problem.dimension)
         check_traced_shapes(problem, algorithm, batch_size, dtype)
         for noise in noises.values():
             check_gradients(algorithm, noise, rounds)

@@ -16,26 +16,32 @@ from sottovoce.errors import IncompatibleChoice, SottovoceError
 from sottovoce.linear import check_shapes, num_variables, play_round, refill, state_blocks
 from sottovoce.schedules import UnnumberedRound, running_round
 
-DIMENSION = 3
-ROUNDS_TOGETHER = 4096
+NUMBERS_TOGETHER = 2**20  # parameters times rounds that are played in one go
 
 
-def check_round_numbers(algorithm: Algorithm, rounds: int, dtype: str) -> None:
+def check_round_numbers(algorithm: Algorithm, rounds: int, dtype: str, *, dimension: int) -> None:
     """Refuse an algorithm whose compiled rounds differ from those on the host.
+
+    Args:
+        algorithm: what runs.
+        rounds: how many.
+        dtype: of the run.
+        dimension: d, the parameters of its model.
 
     Raises:
         IncompatibleChoice: naming the first round that differs, or functions that cannot be compiled because they decide by the round.
     """
-    check_shapes(algorithm, 1)
-    vectors = np.random.default_rng(4).standard_normal((num_variables(algorithm), DIMENSION))
+    vectors = np.random.default_rng(4).standard_normal((num_variables(algorithm), dimension))
+    check_shapes(algorithm, 1, vectors[0])
     if _number_unused(algorithm, vectors):
         return
     tolerance = float(np.finfo(dtype).eps) ** 0.5
     tables = [schedule.table(rounds) for schedule in algorithm.schedules]
     program = jax.jit(jax.vmap(lambda t, values: _compiled(algorithm, t, values, jnp.asarray(vectors, dtype))))
     with jax.enable_x64(dtype == "float64"):
-        for first in range(0, rounds, ROUNDS_TOGETHER):
-            numbers = np.arange(first + 1, min(first + ROUNDS_TOGETHER, rounds) + 1)
+        together = max(1, min(rounds, NUMBERS_TOGETHER // dimension))
+        for first in range(0, rounds, together):
+            numbers = np.arange(first + 1, min(first + together, rounds) + 1)
             values = [np.asarray(table[numbers - 1], dtype) for table in tables]
             try:
                 found = np.asarray(program(numbers.astype(np.int32), values), dtype=float)
