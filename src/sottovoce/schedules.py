@@ -101,8 +101,8 @@ def running_round(values: Mapping[Schedule, Array]) -> Iterator[None]:
         _running.reset(token)
 
 
-class RoundNumberUsed(Exception):
-    """A function asked an unnumbered round for its number."""
+class RoundNumberUsed(BaseException):
+    """A function asked an unnumbered round for its number; no `except Exception` of its own may hide that."""
 
 
 class UnnumberedRound:
@@ -111,18 +111,20 @@ class UnnumberedRound:
     Every other use (arithmetic, comparison, truth, hashing, indexing) raises `RoundNumberUsed`.
     """
 
-    __slots__ = ("_number", "_schedules")
+    __slots__ = ("_number", "_schedules", "asked")
 
     def __init__(self, number: int, schedules: tuple[Schedule, ...]) -> None:
         self._number, self._schedules = number, schedules
+        self.asked = False  # whether somebody did, and perhaps caught what that raised
 
     def value_of(self, schedule: Schedule) -> float:
         """The value of a schedule that was declared."""
         if schedule not in self._schedules:
-            raise RoundNumberUsed
+            self._refuse()
         return float(schedule(self._number))
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        self.asked = True
         raise RoundNumberUsed
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = __index__ = __int__ = __float__ = (

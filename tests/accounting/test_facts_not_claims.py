@@ -226,13 +226,13 @@ def test_one_round_that_is_not_linear_is_found_wherever_it_stands_and_however_sm
     def bent(g, w):
         size = np.linalg.norm(g)
         return {
-            "normalised": g / size,
-            "clipped high": g * min(1.0, 1e8 / size),
-            "clipped low": g * min(1.0, 1e-3 / size),
-            "per coordinate": np.clip(g, -50.0, 50.0),
-            "by the model": g * min(1.0, 1.0 / np.linalg.norm(w)),
-            "by dimension": g * math.sqrt(g.shape[-1]),
-        }[fault]
+            "normalised": lambda: g / size,
+            "clipped high": lambda: g * min(1.0, 1e8 / size),
+            "clipped low": lambda: g * np.minimum(1.0, 1e-3 / size),
+            "per coordinate": lambda: np.clip(g, -50.0, 50.0),
+            "by the model": lambda: g * min(1.0, 1.0 / np.linalg.norm(w)),
+            "by dimension": lambda: g * np.sum(np.ones_like(g)),
+        }[fault]()
 
     def message(w, gradient, t):
         g = gradient(w)
@@ -262,6 +262,49 @@ def test_a_linear_part_that_differs_in_one_late_round_is_refused():
 
     with pytest.raises(sv.UnsupportedClaim, match=r"is another algorithm.*round 77"):
         sv.account(RING, sending(message, linear_part=linear), NOISE, EAVESDROPPER, rounds=100, sensitivity=1.0)
+
+
+# coordinates
+
+
+LAYER = np.arange(40) >= 10
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda w, g: np.concatenate([w[:10], w[10:] - 0.5 * g[10:]]), lambda w, g: w - np.where(LAYER, 1.0, 0.1) * g,
+        lambda w, g: w - 0.5 * LAYER * g, lambda w, g: w - (0.5 if w.shape[-1] > 9 else 0.0) * g, lambda w, g: w - g[::-1],
+        lambda w, g: w - np.cumsum(g), lambda w, g: w - np.sort(g), lambda w, g: w - np.array([1.0, 2.0]) @ g,
+        lambda w, g: w - len(g) * g, lambda w, g: np.array([a - b for a, b in zip(w, g, strict=True)]), lambda w, g: w - g.reshape(-1),
+        lambda w, g: w - np.asarray(g), lambda w, g: w - np.roll(g, 1),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("noise", [NOISE, sv.noise.gradient(GAUSSIAN)], ids=["messages", "gradients"])
+def test_functions_that_look_at_coordinates_are_refused(step, noise):
+    """A frozen layer beyond the coordinates that were tried was accounted as if nothing were sent: epsilon = 0, `exact`."""
+    with pytest.raises(sv.UnsupportedClaim, match="treat all coordinates alike"):
+        sv.account(
+            RING, sending(lambda w, gradient, t: step(w, gradient(w))), noise, EAVESDROPPER, rounds=3, sensitivity=1.0
+        )
+
+
+def test_a_clip_per_layer_is_no_clip_of_the_whole():
+    def per_layer(g, t):
+        clip = sv.clipping.Clip(1.0, "l2")
+        return -np.concatenate([sv.clipping.clip_vector(part, clip) for part in np.split(g, 2)])
+
+    with pytest.raises(sv.UnsupportedClaim, match="treat all coordinates alike"):
+        clipped(per_layer)
+
+
+def test_elementwise_functions_and_norms_are_no_coordinates():
+    def message(w, gradient, t):
+        g = gradient(w)
+        return np.where(np.linalg.norm(g) >= 0, w - 0.5 * g, w) + 0.0 * np.abs(g).max() * w
+
+    found = sv.account(RING, sending(message), NOISE, EAVESDROPPER, rounds=4, sensitivity=1.0)
+    assert found.mu == pytest.approx(1.0, rel=1e-12)
 
 
 # gradients of later rounds under noise in gradients

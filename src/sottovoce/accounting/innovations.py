@@ -5,7 +5,9 @@ shift X of its conditional mean by each gradient. Per round, with the singular v
 
     w = S^-1 U' (H X + D),    Q += w' w,    X <- F X + G - [N, F L] V w,    L <- [N, F L] (I - V V').
 
-A shift H X + D outside the range of U is read without noise.
+A shift H X + D outside the range of U is read without noise. Every row is first scaled to noise of size about one (by a power of two, which
+rounds nothing), so that what is small against other rows still decides for itself; a row whose noise is but rounding of the network's
+has none.
 """
 
 from collections.abc import Sequence
@@ -52,8 +54,9 @@ def filtered_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np
         rounding[:, new] += np.abs(d.D[:, agents])
         moved = d.F @ X[:, :columns]
         moved[:, new] += d.G[:, agents]
-        U, S, V = noisy_range(seen, noise_size)
-        clear = _note_clear(clear, t, shift, U, rounding, P)
+        quiet, unit = _scaled_to_noise(seen, shift, rounding, noise_size)
+        U, S, V = noisy_range(seen, unit)
+        clear = _note_clear(clear, t, shift, U, rounding, P, quiet)
         gone = np.tile(clear > 0, t + 1)
         shift[:, gone], moved[:, gone] = 0.0, 0.0
         w = (U.T @ shift) / S[:, None]
@@ -77,6 +80,19 @@ def filtered_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np
     return Gram(values, clear, adaptive, public & adaptive)
 
 
+def _scaled_to_noise(
+    seen: np.ndarray, shift: np.ndarray, rounding: np.ndarray, noise_size: float
+) -> tuple[np.ndarray, float]:
+    """Scale rows in place to noise of size about one; which rows have none [m], and the size whose rounding is now in the others."""
+    norms = np.linalg.norm(seen, axis=1)
+    quiet = norms <= ROUNDING * noise_size
+    seen[quiet] = 0.0
+    factors = np.where(quiet, 1.0, np.exp2(-np.round(np.log2(np.where(quiet, 1.0, norms)))))[:, None]
+    for rows in (seen, shift, rounding):
+        rows *= factors
+    return quiet, float(noise_size * factors[~quiet].max(initial=0.0))
+
+
 def noisy_range(seen: np.ndarray, noise_size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """U, S, V of the directions that carry noise."""
     if min(seen.shape) == 0:
@@ -87,12 +103,13 @@ def noisy_range(seen: np.ndarray, noise_size: float) -> tuple[np.ndarray, np.nda
 
 
 def _note_clear(
-    clear: np.ndarray, t: int, shift: np.ndarray, U: np.ndarray, rounding: np.ndarray, P: int
+    clear: np.ndarray, t: int, shift: np.ndarray, U: np.ndarray, rounding: np.ndarray, P: int, quiet: np.ndarray
 ) -> np.ndarray:
     """Mark agents one of whose gradients shifts the message out of the range of the noise, by more than rounding can."""
     outside = np.linalg.norm(shift - U @ (U.T @ shift), axis=0)
     leaves = outside > RESIDUAL_TOLERANCE * np.linalg.norm(shift, axis=0)
     leaves &= outside > ROUNDING * 100 * np.linalg.norm(rounding, axis=0)
+    leaves |= (np.abs(shift[quiet]) > ROUNDING * 100 * rounding[quiet]).any(axis=0)
     return np.where((clear == 0) & leaves.reshape(t + 1, P).any(axis=0), t + 1, clear)
 
 

@@ -8,7 +8,9 @@ sees the points in between. So a round is one step along G, and G / S changes no
                              points obey e_{i+1} <= c e_i + h Delta from e_0 = 0, and h ||G - G'|| = e_L     S = 1 + c + ... + c^(L-1)
 
 The round's map w -> w - h G(w) is c^L-Lipschitz. All that proofs use of a promise is how far one step can push two models apart, so the
-promise is restated for the step of length h S along G / S:  nu' = (1 - c^L) / (h S),  beta' = 1 / (h S), whose step is c^L-Lipschitz.
+promise is restated for the step of length h S along G / S:  nu' = (1 - c^L) / (h S),  beta' = 1 / (h S), whose step is c^L-Lipschitz. G is NOT the
+gradient of such a loss: only w - eta G(w) with eta <= h, which is a mixture of w and of w - h G(w), is as Lipschitz as the restated promise says.
+So that is what a round must be, ATC or CTA with a step of at most h; consensus, whose combination and step act on different points, is refused.
 With steps that change from round to round, the least nu' and the least beta' hold in all of them.
 
 Without a promise, gradients at points that drift apart within the round are gradients at different models, for which the sensitivity of a
@@ -23,6 +25,7 @@ from sottovoce.accounting.sent_messages import contraction
 from sottovoce.algorithms import Algorithm, Exchange, LocalSteps
 from sottovoce.algorithms.algorithm import step_at
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear import diffusion_step, linear_rounds
 from sottovoce.problems import ConvexSmooth
 from sottovoce.schedules import Schedule
 
@@ -49,6 +52,8 @@ def one_step(local: LocalSteps, rounds: int, *, losses: ConvexSmooth | None, sam
         UnsupportedClaim: steps that are negative, or too long for the promise.
     """
     assert losses is not None or not same_model  # the caller refuses
+    if losses is not None:
+        _refuse_other_steps(local, rounds)
     steps = np.array([float(step_at(local.step_size, t)) for t in range(1, rounds + 1)])
     if not (np.isfinite(steps) & (steps >= 0)).all():
         first = int(np.argmin(np.isfinite(steps) & (steps >= 0)))
@@ -67,6 +72,21 @@ def one_step(local: LocalSteps, rounds: int, *, losses: ConvexSmooth | None, sam
         growth=float(growth.max()),
         tight=attained or not same_model,
     )
+
+
+def _refuse_other_steps(local: LocalSteps, rounds: int) -> None:
+    """Refuse a promise for rounds in which it says nothing: others than ATC and CTA, or that go further than the local steps did."""
+    forms = linear_rounds(local.one_step, rounds)
+    kinds = [diffusion_step(form) for form in forms.forms]
+    for t in range(rounds):
+        step, h = kinds[forms.which[t]], float(step_at(local.step_size, t + 1))
+        # Rounds that are not of diffusion type are accounted without the promise.
+        if step is not None and (step.kind == "consensus" or step.size > h * (1 + 1e-12)):
+            raise UnsupportedClaim(
+                f"the promise about losses says how far {local.times} local steps of {h:g} push two models apart, and nothing about round {t + 1}, "
+                f"in which '{local.one_step.name}' moves by {step.size:g} times their gradients ({step.kind}). Use ATC or fedavg with steps as "
+                f"long as the local ones, or leave losses out."
+            )
 
 
 def _restated(losses: ConvexSmooth, lengths: np.ndarray, factors: np.ndarray) -> ConvexSmooth:

@@ -20,13 +20,15 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import BoundExchange, diffusion_step, exchange_topologies, linear_rounds
 from sottovoce.linear.linearity import check_linear_part
-from sottovoce.noise import Noise, bind
+from sottovoce.noise import Gaussian, Noise, bind, graph_homomorphic, independent
 from sottovoce.problems import ConvexSmooth
 from sottovoce.topologies import ActiveLinks, Dropout, RandomPair, Topology
 
-COVERED = {  # by the module whose function spreads the noise: a name alone is a claim
-    "sottovoce.noise.independent": "independent",
-    "sottovoce.noise.graph_homomorphic": "graph_homomorphic",
+# Schemes are known by the code that spreads their noise; a name is a claim.
+COVERED = {
+    independent(Gaussian(std=1.0)).spread.__code__: "independent",
+    independent(Gaussian(std=1.0), per_edge=True).spread.__code__: "independent",
+    graph_homomorphic(Gaussian(std=1.0)).spread.__code__: "graph_homomorphic",
 }
 CHECKED_PAIRS = 64
 
@@ -47,9 +49,9 @@ def random_link_bounds(
         UnsupportedClaim: a scheme or an algorithm for which this is not proved.
     """
     exchanges = exchange_topologies(algorithm, topology)
-    if getattr(noise.spread, "__module__", None) not in COVERED or len(exchanges) != 1:
+    if getattr(noise.spread, "__code__", None) not in COVERED or len(exchanges) != 1:
         raise UnsupportedClaim(
-            f"with links drawn at random, guarantees are proved for {' and '.join(COVERED.values())} noise and one exchange per round; given "
+            f"with links drawn at random, guarantees are proved for {' and '.join(sorted(set(COVERED.values())))} noise and one exchange per round; given "
             f"'{noise.name}' and '{algorithm.name}'. Use one of them, or topology.with_schedule([...])."
         )
     linear = algorithm if algorithm.linear_part is None else algorithm.linear_part

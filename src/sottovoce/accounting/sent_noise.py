@@ -108,12 +108,15 @@ def _one_row_per_agent(
     """Everybody uses and sends the same perturbed message: Sigma = C C' with one row per agent, price [Sigma^+]_pp."""
     _, kept = noise_rows(exchange)
     C = kept[:, np.flatnonzero(~removed)]
-    sigma = (C @ C.T).toarray()
-    values, vectors = np.linalg.eigh(sigma)
+    # Rows of noise one: an agent with little noise is judged by its own, not by that of others.
+    norms = np.sqrt(np.asarray(C.multiply(C).sum(axis=1)).ravel())
+    unit = 1.0 / np.where(norms > 0, norms, 1.0)
+    scaled = sparse.diags_array(unit) @ C
+    values, vectors = np.linalg.eigh((scaled @ scaled.T).toarray())
     largest = max(values[-1], 0.0)
     good = values > ROUNDING * len(known) * largest
     # A small variance is taken no larger than it can be, and a direction that may have none at all hides nothing.
-    price = (vectors[:, good] ** 2 / (values[good] - BLUR * largest)).sum(axis=1)
+    price = unit**2 * (vectors[:, good] ** 2 / (values[good] - BLUR * largest)).sum(axis=1)
     in_range = (vectors[:, ~good] ** 2).sum(axis=1) <= OUTSIDE**2
     sends = np.bincount(exchange.links.senders[exchange.links.weights > 0], minlength=len(known)) > 0
     # Who sends nothing adds no noise: nothing of it is read, unless its own copy is.
@@ -150,14 +153,21 @@ def _general(exchange: BoundExchange, removed: np.ndarray, own_copy_seen: bool) 
 
 
 def _shift(C: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """C^+ marks [S, K], which marks are outside the range of C [K], and an orthonormal basis of the sources that C shows [r, S]."""
+    """C^+ marks [S, K], which marks are outside the range of C [K], and an orthonormal basis of the sources that C shows [r, S].
+
+    Rows are scaled to noise one, and a mark is outside if any of its own rows is missed by more than rounding.
+    """
+    norms = np.linalg.norm(C, axis=1)
+    unit = 1.0 / np.where(norms > 0, norms, 1.0)[:, None]
+    C, marks = unit * C, unit * marks
     if not C.size:
         return np.zeros((C.shape[1], marks.shape[1])), np.asarray(marks.any(axis=0)), np.zeros((0, C.shape[1]))
     left, sizes, right = np.linalg.svd(C, full_matrices=False)
     good = sizes > ROUNDING * max(C.shape) * sizes[0]
     along = left[:, good].T @ marks
-    outside = np.linalg.norm(marks - left[:, good] @ along, axis=0)
-    clear = np.asarray(outside > OUTSIDE * np.linalg.norm(marks, axis=0))
+    missed = np.abs(marks - left[:, good] @ along)
+    share = np.where(marks != 0, np.abs(marks), np.linalg.norm(marks, axis=0))
+    clear = np.asarray((missed > OUTSIDE * share).any(axis=0))
     return right[good].T @ (along / (sizes[good] - BLUR * sizes[0])[:, None]), clear, right[good]
 
 

@@ -15,7 +15,7 @@ from sottovoce.accounting.sent_values import SentValues, values_at_public_points
 from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import diffusion_step, linear_rounds
+from sottovoce.linear import check_walk, diffusion_step, linear_rounds
 from sottovoce.noise import Noise
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
@@ -38,7 +38,12 @@ def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
 
 
 def walk_values(algorithm: Algorithm, noise: Noise, *, rounds: int, num_agents: int, pure: bool) -> SentValues:
-    """What every agent's contributions give away to somebody who sees each of them, at sensitivity one."""
+    """What every agent's contributions give away to somebody who sees each of them, at sensitivity one.
+
+    Raises:
+        UnsupportedClaim: somebody but the holder of the token acts, or the holder does more than a gradient step.
+    """
+    check_walk(algorithm, rounds)
     prices = hop_prices(algorithm, noise, rounds) ** (1 if pure else 2)
     if noise.in_gradients:  # each gradient of a hop has noise of its own
         prices = algorithm.gradients_per_round * prices

@@ -2,7 +2,7 @@
 
 from sottovoce.linear.agents import check_agents
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
-from sottovoce.linear.declared import check_declared
+from sottovoce.linear.declared import check_declared, check_walk
 from sottovoce.linear.form import LinearRound, num_variables, play_round, refill, round_coefficients, state_blocks
 from sottovoce.linear.gradients import check_gradients, uses_gradients
 from sottovoce.linear.linearity import LinearRounds, linear_round, linear_rounds
@@ -31,6 +31,7 @@ __all__ = [
     "check_parts",
     "check_relay",
     "check_shapes",
+    "check_walk",
     "diffusion_step",
     "exchange_topologies",
     "linear_round",

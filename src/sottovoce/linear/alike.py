@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import SottovoceError
-from sottovoce.schedules import UnnumberedRound
+from sottovoce.schedules import RoundNumberUsed, Schedule, UnnumberedRound
 
 Result = TypeVar("Result")
 
@@ -33,10 +33,34 @@ def for_each_distinct_round(
     schedules = tuple(schedule for algorithm in algorithms for schedule in algorithm.schedules)
     values = np.array([schedule.table(rounds) for schedule in schedules]).reshape(len(schedules), rounds).T
     _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)
-    try:
-        found = [compute(UnnumberedRound(int(t) + 1, schedules)) for t in first]
+    found = _unnumbered(compute, first, schedules)
+    # The last word has the round with its number: a function that asks what kind of thing the round is gets another answer there.
+    if found is not None and all(_same(found[which.ravel()[t]], compute(t + 1)) for t in {0, rounds - 1}):
         return found, [int(t) + 1 for t in first], which.ravel()
-    except SottovoceError:
-        raise
-    except Exception:  # the number was asked for, in whatever way; what else is wrong shows again with the number
-        return [compute(t) for t in range(1, rounds + 1)], list(range(1, rounds + 1)), np.arange(rounds)
+    return [compute(t) for t in range(1, rounds + 1)], list(range(1, rounds + 1)), np.arange(rounds)
+
+
+def _unnumbered(
+    compute: Callable[[Any], Result], first: np.ndarray, schedules: tuple[Schedule, ...]
+) -> list[Result] | None:
+    """The results for rounds that hide their numbers; None if one was asked for."""
+    found = []
+    for t in first:
+        round_ = UnnumberedRound(int(t) + 1, schedules)
+        try:
+            found.append(compute(round_))
+        except SottovoceError:
+            raise
+        except (Exception, RoundNumberUsed):  # whatever else is wrong shows again when the rounds have numbers
+            return None
+        if round_.asked:
+            return None
+    return found
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(_same(a, b) for a, b in zip(first, second, strict=True))
+    if isinstance(first, np.ndarray):
+        return np.array_equal(first, second, equal_nan=True)
+    return bool(first == second)

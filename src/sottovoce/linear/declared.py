@@ -15,6 +15,7 @@ from sottovoce.algorithms.algorithm import step_at
 from sottovoce.clipping import vector_norm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear.alike import for_each_distinct_round
+from sottovoce.linear.coordinates import Coordinates, unwrapped
 from sottovoce.linear.form import LinearRound, num_variables, play_round, refill, round_coefficients
 
 STATE_SIZES = (0.0, 1e-3, 1.0, 1e3)
@@ -61,6 +62,43 @@ def check_declared(algorithm: Algorithm, rounds: int) -> None:
         )
 
 
+def check_walk(algorithm: Algorithm, rounds: int) -> None:
+    """Refuse a walk in which anybody but the holder does something: waiting agents keep what they have, and receiving is all a receiver does.
+
+    The simulator counts contributions by who holds the token, and lets all agents play the same functions: what `begin` or `update` did would be
+    done by agents that wait, or by the receiver.
+
+    Raises:
+        UnsupportedClaim: naming the round.
+    """
+    _refuse(
+        algorithm,
+        lambda t: _only_holder_acts(algorithm, t),
+        rounds,
+        algorithm,
+        "on a walk the holder of the token makes the message, its receiver keeps what arrives, and all others keep what they have",
+    )
+
+
+def _only_holder_acts(algorithm: Algorithm, round_: Any) -> bool:
+    if algorithm.begin is not None or len(algorithm.exchanges) != 1 or num_variables(algorithm) != 3:
+        return False
+    (exchange,), taken = algorithm.exchanges, []
+
+    def gradient(w: Any, step: int = 0) -> Any:
+        taken.append(step)
+        return w
+
+    for _, blocks, received, _ in _trials(algorithm, 6):
+        w, arrived = Coordinates(blocks[0]), Coordinates(received[0])
+        kept = unwrapped(exchange.update(w, arrived, gradient, round_))
+        silent = None if exchange.silent is None else unwrapped(exchange.silent(w, round_))
+        same = np.array_equal(kept, received[0]) and silent is not None and np.array_equal(silent, blocks[0])
+        if taken or not same or not np.array_equal(unwrapped(algorithm.model(w)), blocks[0]):
+            return False
+    return True
+
+
 def _refuse(algorithm: Algorithm, holds: Callable[[Any], bool], rounds: int, one: Algorithm, claim: str) -> None:
     found, numbers, _ = for_each_distinct_round(holds, rounds, algorithm, one)
     for fine, round_ in zip(found, numbers, strict=True):
@@ -102,7 +140,8 @@ def _silent_without_data(algorithm: Algorithm, round_: Any) -> bool:
         for exchange, message in zip(algorithm.exchanges, messages, strict=True):
             if exchange.silent is None:
                 return False
-            if not _close(np.asarray(exchange.silent(refill(template, blocks), round_), dtype=float), message):
+            state = refill(template, [Coordinates(row) for row in blocks])
+            if not _close(unwrapped(exchange.silent(state, round_)), message):
                 return False
     return len(algorithm.exchanges) == 1 and algorithm.begin is None
 

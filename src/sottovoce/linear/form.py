@@ -17,6 +17,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear.coordinates import Coordinates, unwrapped
 
 
 class LinearRound(NamedTuple):
@@ -46,7 +47,7 @@ def num_variables(algorithm: Algorithm) -> int:
 
 
 def evaluate_round(algorithm: Algorithm, round_: Any, symbols: np.ndarray) -> LinearRound:
-    """Run one agent's round on the given vectors: row i of `symbols` [b + m + 1, columns] stands for variable i.
+    """Run one agent's round on the given vectors: row i of `symbols` [b + m + 1, ..., columns] stands for variable i.
 
     Raises:
         UnsupportedClaim: gradients are taken at two different points.
@@ -63,13 +64,19 @@ def evaluate_round(algorithm: Algorithm, round_: Any, symbols: np.ndarray) -> Li
 
     template = algorithm.init(np.zeros(1))
     blocks = len(state_blocks(template))
-    model = np.asarray(algorithm.model(refill(template, symbols[:blocks])), dtype=float)
+    model = unwrapped(algorithm.model(refill(template, [Coordinates(row) for row in symbols[:blocks]])))
     messages, state = play_round(algorithm, round_, symbols[:blocks], symbols[blocks:-1], gradient)
     return LinearRound(messages, points[0] if points else None, state, model)
 
 
 def play_round(
-    algorithm: Algorithm, round_: Any, blocks: np.ndarray, received: np.ndarray, gradient: Callable[..., Any]
+    algorithm: Algorithm,
+    round_: Any,
+    blocks: np.ndarray,
+    received: np.ndarray,
+    gradient: Callable[..., Any],
+    *,
+    opaque: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Let one agent play a round: what it sends [m, columns] and what it keeps [b, columns].
 
@@ -78,15 +85,24 @@ def play_round(
         round_: its number, or an unnumbered round.
         blocks: [b, columns] the state before, block by block.
         received: [m, columns] what arrives in each exchange.
-        gradient: (w) or (w, step).
+        gradient: (w) or (w, step), of plain vectors.
+        opaque: the functions get vectors that show no coordinate, and must treat all of them alike.
+
+    Raises:
+        UnsupportedClaim: opaque, and the functions look at single coordinates or at the shape.
     """
+    given: Callable[[np.ndarray], Any] = Coordinates if opaque else np.asarray
+
+    def asked(w: Any, step: int = 0) -> Any:
+        return given(gradient(unwrapped(w), step))
+
     messages = []
     with np.errstate(all="ignore"):  # what is not finite is judged by whoever asked
-        state = algorithm.begun(refill(algorithm.init(np.zeros(1)), blocks), gradient, round_)
+        state = algorithm.begun(refill(algorithm.init(np.zeros(1)), [given(row) for row in blocks]), asked, round_)
         for exchange, arrived in zip(algorithm.exchanges, received, strict=True):
-            messages.append(np.asarray(exchange.message(state, gradient, round_), dtype=float))
-            state = exchange.update(state, arrived, gradient, round_)
-    return np.stack(messages), np.stack([np.asarray(leaf, dtype=float) for leaf in state_blocks(state)])
+            messages.append(unwrapped(exchange.message(state, asked, round_)))
+            state = exchange.update(state, given(arrived), asked, round_)
+    return np.stack(messages), np.stack([unwrapped(leaf) for leaf in state_blocks(state)])
 
 
 def state_blocks(tree: Any) -> list[Any]:

@@ -12,8 +12,14 @@ from sottovoce.linear.linearity import linear_round, linear_rounds
 from sottovoce.noise import Noise
 
 
-def gradients_taken(algorithm: Algorithm, round_: Any = 1) -> tuple[int, ...]:
-    """The numbers of the gradients one agent takes in a round, in order, found by letting it work."""
+def gradients_taken(algorithm: Algorithm, round_: Any = 1, dimension: int | None = None) -> tuple[int, ...]:
+    """The numbers of the gradients one agent takes in a round, in order, found by letting it work.
+
+    Args:
+        algorithm: whose functions.
+        round_: the round, numbered or not.
+        dimension: of the model; None: whatever it is, so that functions may not ask.
+    """
     taken: list[int] = []
 
     def gradient(w: Any, step: int = 0) -> Any:
@@ -21,7 +27,9 @@ def gradients_taken(algorithm: Algorithm, round_: Any = 1) -> tuple[int, ...]:
         return np.zeros_like(w)
 
     template = algorithm.init(np.zeros(1))
-    play_round(algorithm, round_, np.stack(state_blocks(template)), np.zeros((len(algorithm.exchanges), 1)), gradient)
+    size = 1 if dimension is None else dimension
+    blocks, received = np.zeros((len(state_blocks(template)), size)), np.zeros((len(algorithm.exchanges), size))
+    play_round(algorithm, round_, blocks, received, gradient, opaque=dimension is None)
     return tuple(taken)
 
 
@@ -46,14 +54,20 @@ def _uses(algorithm: Algorithm, round_: int) -> bool:
     return bool(form.messages[:, -1].any() or form.state[:, -1].any())
 
 
-def check_gradients(algorithm: Algorithm, noise: Noise, rounds: int) -> None:
+def check_gradients(algorithm: Algorithm, noise: Noise, rounds: int, *, dimension: int | None = None) -> None:
     """Refuse gradients without a batch of their own and, under noise in gradients, without noise of their own.
+
+    Args:
+        algorithm: what an agent does.
+        noise: where it is added.
+        rounds: how many.
+        dimension: of the model of a run; None: for models of any size.
 
     Raises:
         ConfigError: the algorithm numbers a gradient beyond those it declares.
         IncompatibleChoice: two gradients would carry the same noise, or some rounds take gradients without noise.
     """
-    found, numbers, _ = for_each_distinct_round(lambda t: gradients_taken(algorithm, t), rounds, algorithm)
+    found, numbers, _ = for_each_distinct_round(lambda t: gradients_taken(algorithm, t, dimension), rounds, algorithm)
     for taken, round_ in zip(found, numbers, strict=True):
         if min(taken, default=0) < 0 or max(taken, default=0) >= algorithm.gradients_per_round:
             raise ConfigError(

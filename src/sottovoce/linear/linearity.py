@@ -5,7 +5,7 @@ values elsewhere, so every distinct round is evaluated again on random vectors:
 
     all variables alike     at sizes from 1e-6 to 1e15: a clipping or projection shows at one of them
     the gradient alone      a small step hides what happens to a gradient behind the model; here nothing else is there
-    balanced                every variable divided by its largest coefficient, so that all of them count alike in what is sent
+    balanced                for every row, each variable divided by its coefficient there, so that all of them count alike in it
 
 What was found is compared with the coefficients relative to the size of the terms that make it up, never to a fixed number.
 """
@@ -17,6 +17,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear.alike import for_each_distinct_round
+from sottovoce.linear.coordinates import NumberNeeded
 from sottovoce.linear.form import LinearRound, evaluate_round, num_variables, round_coefficients
 from sottovoce.linear.shapes import check_shapes
 
@@ -40,8 +41,8 @@ class _Tried(NamedTuple):
     """One round on unit vectors, and on random ones."""
 
     form: LinearRound
-    vectors: list[np.ndarray]  # [n, columns] each
-    values: list[LinearRound]
+    vectors: np.ndarray  # [n, trials x columns]
+    values: LinearRound  # of the same columns
 
 
 def linear_rounds(algorithm: Algorithm, rounds: int) -> LinearRounds:
@@ -73,20 +74,31 @@ def _try(algorithm: Algorithm, round_: Any, normal: np.ndarray) -> _Tried:
     check_shapes(algorithm, round_)
     form = round_coefficients(algorithm, round_)
     vectors = _trial_vectors(form, normal)
-    return _Tried(form, vectors, [evaluate_round(algorithm, round_, v) for v in vectors])
+    try:
+        found = evaluate_round(algorithm, round_, np.stack(vectors, axis=1))
+        parts = [None if part is None else part.reshape(*part.shape[:-2], -1) for part in found]
+    except NumberNeeded:
+        each = zip(*(evaluate_round(algorithm, round_, one) for one in vectors), strict=True)
+        parts = [_joined(list(values)) for values in each]
+    return _Tried(form, np.hstack(vectors), LinearRound(*parts))  # type: ignore[arg-type]
+
+
+def _joined(parts: list[np.ndarray | None]) -> np.ndarray | None:
+    """One after the other; None where a gradient is taken for some vectors only, and no form says when."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known, axis=-1) if len(known) == len(parts) else None
 
 
 def _trial_vectors(form: LinearRound, normal: np.ndarray) -> list[np.ndarray]:
     """[n, columns] each: all variables, the gradient alone, and balanced ones."""
     alone = np.zeros_like(normal)
     alone[-1] = normal[-1]
-    largest = np.abs(np.vstack(_rows(form))).max(axis=0)  # [n]
-    balanced = normal / np.where(largest > 0, largest, 1.0)[:, None]
-    together = [size * normal for size in SIZES]
+    rows = np.abs(np.vstack([*_rows(form), np.append(form.model, np.zeros(len(normal) - form.blocks))]))
+    weights = np.where(rows > 0, rows, 1.0)
     return [
-        *together,
+        *(size * normal for size in SIZES),
         *(size * alone for size in GRADIENT_SIZES),
-        *(size * balanced for size in BALANCED_SIZES),
+        *(size * (normal / row[:, None]) for size in BALANCED_SIZES for row in weights),
     ]
 
 
@@ -101,7 +113,7 @@ def _refuse_unless_linear(name: str, tried: list[_Tried], numbers: list[int]) ->
         kinds.setdefault(one.form.gradient_at is None, []).append(position)
     for without, positions in kinds.items():
         group = [tried[i] for i in positions]
-        bad = np.array([any((v.gradient_at is None) != without for v in one.values) for one in group])
+        bad = np.array([(one.values.gradient_at is None) != without for one in group])
         if not bad.any():
             bad = _departs(group)
         if bad.any():
@@ -117,13 +129,9 @@ def _departs(group: list[_Tried]) -> np.ndarray:
     forms = np.stack([np.vstack(_rows(one.form)) for one in group])  # [N, rows, n]
     model = np.stack([one.form.model for one in group])[:, None, :]  # [N, 1, b]
     blocks = model.shape[-1]
-    bad = np.zeros(len(group), dtype=bool)
-    for trial in range(len(group[0].vectors)):
-        vectors = np.stack([one.vectors[trial] for one in group])  # [N, n, columns]
-        values = np.stack([np.vstack(_rows(one.values[trial])) for one in group])
-        bad |= _off(forms, vectors, values)
-        bad |= _off(model, vectors[:, :blocks], np.stack([one.values[trial].model for one in group])[:, None])
-    return bad
+    vectors = np.stack([one.vectors for one in group])  # [N, n, columns]
+    bad = _off(forms, vectors, np.stack([np.vstack(_rows(one.values)) for one in group]))
+    return np.asarray(bad | _off(model, vectors[:, :blocks], np.stack([one.values.model for one in group])[:, None]))
 
 
 def _off(coefficients: np.ndarray, vectors: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -129,7 +129,7 @@ def chunks(
         check_round_numbers(algorithm, rounds, dtype, dimension=problem.dimension)
         check_traced_shapes(problem, algorithm, batch_size, dtype)
         for noise in noises.values():
-            check_gradients(algorithm, noise, rounds)
+            check_gradients(algorithm, noise, rounds, dimension=problem.dimension)
             refuse_clear_hand_over(algorithm, noise, topology, rounds)
             check_relay(algorithm, noise, topology)
     labels_needed = any(name in NEEDS_LABELS for name in metrics)

@@ -14,7 +14,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import IncompatibleChoice, SottovoceError
 from sottovoce.linear import check_shapes, num_variables, play_round, refill, state_blocks
-from sottovoce.schedules import UnnumberedRound, running_round
+from sottovoce.schedules import RoundNumberUsed, UnnumberedRound, running_round
 
 NUMBERS_TOGETHER = 2**20  # parameters times rounds that are played in one go
 
@@ -31,48 +31,75 @@ def check_round_numbers(algorithm: Algorithm, rounds: int, dtype: str, *, dimens
     Raises:
         IncompatibleChoice: naming the first round that differs, or functions that cannot be compiled because they decide by the round.
     """
-    vectors = np.random.default_rng(4).standard_normal((num_variables(algorithm), dimension))
-    check_shapes(algorithm, 1, vectors[0])
-    if _number_unused(algorithm, vectors):
+    every = np.random.default_rng(4).standard_normal((num_variables(algorithm), dimension))
+    check_shapes(algorithm, 1, every[0])
+    if _number_unused(algorithm, every):
         return
-    tolerance = float(np.finfo(dtype).eps) ** 0.5
+    # All variables together, and each alone: what a small step does is hidden behind the model.
+    trials = [every, *(np.eye(len(every))[:, [i]] * every for i in range(len(every)))]
     tables = [schedule.table(rounds) for schedule in algorithm.schedules]
-    program = jax.jit(jax.vmap(lambda t, values: _compiled(algorithm, t, values, jnp.asarray(vectors, dtype))))
-    with jax.enable_x64(dtype == "float64"):
-        together = max(1, min(rounds, NUMBERS_TOGETHER // dimension))
-        for first in range(0, rounds, together):
-            numbers = np.arange(first + 1, min(first + together, rounds) + 1)
-            values = [np.asarray(table[numbers - 1], dtype) for table in tables]
-            try:
-                found = np.asarray(program(numbers.astype(np.int32), values), dtype=float)
-            except jax.errors.ConcretizationTypeError as error:
-                raise IncompatibleChoice(
-                    f"'{algorithm.name}' decides by the number of the round in Python, which a compiled program cannot. Put what changes "
-                    f"into a schedule, sottovoce.schedules.schedule_of(lambda t: ...), and name it in Algorithm(..., schedules=(...,))."
-                ) from error
-            for t, compiled in zip(numbers.tolist(), found, strict=True):
-                host = _flat(*play_round(algorithm, t, *_split(algorithm, vectors), _gradient(vectors[-1])))
-                if not np.abs(compiled - host).max() <= tolerance * max(np.abs(host).max(), np.abs(vectors).max()):
-                    raise IncompatibleChoice(
-                        f"'{algorithm.name}' computes with the number of the round, and in round {t} its compiled form, whose round is a 32-bit "
-                        f"integer, does something else than its functions on the host, which the accountant reads. Put what changes into a "
-                        f"schedule, sottovoce.schedules.schedule_of(lambda t: ...), and name it in Algorithm(..., schedules=(...,))."
-                    )
+    program = jax.jit(
+        jax.vmap(
+            lambda t, values, held: jax.vmap(lambda one: _compiled(algorithm, t, values, one))(held),
+            in_axes=(0, 0, None),
+        )
+    )
+    held = np.stack(trials).astype(dtype)
+    together = max(1, min(rounds, NUMBERS_TOGETHER // held.size))
+    for first in range(0, rounds, together):
+        numbers = np.arange(first + 1, min(first + together, rounds) + 1)
+        values = [np.asarray(table[numbers - 1], dtype) for table in tables]
+        with jax.enable_x64(dtype == "float64"):
+            found = _results(algorithm, program, numbers, values, held)  # [rounds, trials, rows, d]
+        for t, compiled in zip(numbers.tolist(), found, strict=True):
+            _refuse_unless_same(algorithm, t, compiled, trials, float(np.finfo(dtype).eps) ** 0.5)
+
+
+def _results(
+    algorithm: Algorithm, program: Any, numbers: np.ndarray, values: list[np.ndarray], held: np.ndarray
+) -> np.ndarray:
+    try:
+        return np.asarray(program(numbers.astype(np.int32), values, held), dtype=float)
+    except jax.errors.ConcretizationTypeError as error:
+        raise IncompatibleChoice(
+            f"'{algorithm.name}' decides by the number of the round in Python, which a compiled program cannot. Put what changes "
+            f"into a schedule, sottovoce.schedules.schedule_of(lambda t: ...), and name it in Algorithm(..., schedules=(...,))."
+        ) from error
+
+
+def _refuse_unless_same(
+    algorithm: Algorithm, round_: int, compiled: np.ndarray, trials: list[np.ndarray], tolerance: float
+) -> None:
+    for found, one in zip(compiled, trials, strict=True):
+        host = np.concatenate(_on_host(algorithm, round_, one))
+        # Every row by its own size, so that no large one hides a small one.
+        if not (np.abs(found - host).max(axis=1) <= tolerance * np.abs(host).max(axis=1)).all():
+            raise IncompatibleChoice(
+                f"'{algorithm.name}' computes with the number of the round, and in round {round_} its compiled form, whose round is a 32-bit "
+                f"integer, does something else than its functions on the host, which the accountant reads. Put what changes into a "
+                f"schedule, sottovoce.schedules.schedule_of(lambda t: ...), and name it in Algorithm(..., schedules=(...,))."
+            )
+
+
+def _on_host(algorithm: Algorithm, round_: Any, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return play_round(algorithm, round_, *_split(algorithm, vectors), _gradient(vectors[-1]), opaque=False)
 
 
 def _number_unused(algorithm: Algorithm, vectors: np.ndarray) -> bool:
     """Whether a round runs without knowing its number."""
     hidden = UnnumberedRound(1, algorithm.schedules)
     try:
-        play_round(algorithm, hidden, *_split(algorithm, vectors), _gradient(vectors[-1]))
+        found = _on_host(algorithm, hidden, vectors)
     except SottovoceError:
         raise
-    except Exception:  # the number was asked for, in whatever way; what else is wrong shows when the round is compiled
+    except (Exception, RoundNumberUsed):  # whatever else is wrong shows when the round is compiled
         return False
-    return True
+    numbered = _on_host(algorithm, 1, vectors)
+    return not hidden.asked and all(np.array_equal(a, b) for a, b in zip(found, numbered, strict=True))
 
 
 def _compiled(algorithm: Algorithm, round_: Any, values: list[Any], vectors: Any) -> Any:
+    """[m + b, d] what an agent sends and keeps."""
     blocks, received = _split(algorithm, vectors)
     gradient = _gradient(vectors[-1])
     with running_round(dict(zip(algorithm.schedules, values, strict=True))):
@@ -81,7 +108,7 @@ def _compiled(algorithm: Algorithm, round_: Any, values: list[Any], vectors: Any
         for exchange, arrived in zip(algorithm.exchanges, received, strict=True):
             sent.append(exchange.message(state, gradient, round_))
             state = exchange.update(state, arrived, gradient, round_)
-    return jnp.concatenate([jnp.ravel(part) for part in (*sent, *state_blocks(state))])
+    return jnp.stack([jnp.asarray(part, vectors.dtype) for part in (*sent, *state_blocks(state))])
 
 
 def _split(algorithm: Algorithm, vectors: Any) -> tuple[Any, Any]:
@@ -90,8 +117,4 @@ def _split(algorithm: Algorithm, vectors: Any) -> tuple[Any, Any]:
 
 
 def _gradient(slope: Any) -> Any:
-    return lambda w, step=0: (1.0 + step) * (slope + 0.5 * w)
-
-
-def _flat(messages: np.ndarray, state: np.ndarray) -> np.ndarray:
-    return np.concatenate([messages.ravel(), state.ravel()])
+    return lambda w, step=0: (1.0 + step) * slope

@@ -221,7 +221,7 @@ def _check(worlds: Sequence[Any], topology: Topology, algorithm: Algorithm, nois
     check_sampling(algorithm.sampling, topology.num_agents)
     check_round_numbers(algorithm, n.rounds, n.dtype, dimension=worlds[0].dimension)
     check_traced_shapes(worlds[0], algorithm, n.batch_size, n.dtype)
-    check_gradients(algorithm, noise, n.rounds)
+    check_gradients(algorithm, noise, n.rounds, dimension=worlds[0].dimension)
     refuse_clear_hand_over(algorithm, noise, topology, n.rounds)
     check_relay(algorithm, noise, topology)
 
