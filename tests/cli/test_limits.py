@@ -60,7 +60,10 @@ def test_pairs_that_cannot_fit_are_refused(sottovoce, private, tmp_path, pairs):
 
 @pytest.mark.parametrize(
     ("override", "because"),
-    [("algorithm.step_size=1e300", "squares overflow"), ("privacy.clip=1e12", "double precision does not resolve")],
+    [
+        ("algorithm.step_size=1e300", "should be less than or equal to"),
+        ("privacy.clip=1e12", "double precision does not resolve"),
+    ],
 )
 def test_an_audit_whose_numbers_fail_does_not_blame_the_guarantee(sottovoce, private, tmp_path, override, because):
     said = refused(sottovoce("audit", private, override, "--pairs", 100, "--confidence", 0.9), tmp_path)

@@ -10,6 +10,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.noise import bind
+from sottovoce.schedules import running_round
 
 MAKE_ALGORITHM = {
     "consensus": lambda: sv.algorithms.consensus(step_size=0.1),
@@ -61,11 +62,17 @@ def test_an_agents_functions_give_the_same_in_numpy_jax_and_jit(name):
             state = exchange.update(state, received, lambda w, step=0: 2 * w + 1, t)
         return message, state
 
+    def compiled(state, received, t, values):
+        """As in a run, whose table says what the schedules are."""
+        with running_round(dict(zip(algorithm.schedules, values, strict=True))):
+            return round_(state, received, t)
+
     for t in (1, 3, 4):
         expected = round_(state, received, t)
         with jax.enable_x64(True):
             given = jax.tree.map(jnp.asarray, (state, received))
-            found = [round_(*given, t), jax.jit(round_)(*given, jnp.int32(t))]
+            values = [jnp.asarray(schedule(t)) for schedule in algorithm.schedules]
+            found = [round_(*given, t), jax.jit(compiled)(*given, jnp.int32(t), values)]
             for pair in found:
                 for left, right in zip(jax.tree.leaves(pair), jax.tree.leaves(expected), strict=True):
                     np.testing.assert_allclose(np.asarray(left), right, atol=1e-15)

@@ -23,6 +23,7 @@ from sottovoce.accounting.random_links import random_link_bounds
 from sottovoce.accounting.reasons import SOURCES, assumptions, unsupported, why_clear, why_finite
 from sottovoce.accounting.sent_messages import contraction, diffusion_steps, final_models_hold
 from sottovoce.accounting.sent_values import SentValues, sent_values, values_of_bounds
+from sottovoce.accounting.sizes import check_sizes
 from sottovoce.accounting.tradeoff import (
     GaussianTradeoff,
     PureTradeoff,
@@ -35,6 +36,7 @@ from sottovoce.accounting.walk_values import waits_for_the_token, walk_tradeoff,
 from sottovoce.algorithms import FixedAgents
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds, bound_rounds, exchange_topologies
+from sottovoce.linear.linearity import check_steps_from_point
 from sottovoce.problems import ConvexSmooth
 from sottovoce.topologies import Listed, Static
 
@@ -80,6 +82,9 @@ class Prepared(NamedTuple):
         if not all(isinstance(used.schedule, Static | Listed) for used in topologies):
             return Prepared(case, agents, None, _random(case, placed), None, None)
         rounds = bound_rounds(case.topology, case.algorithm, case.noise, case.rounds)
+        check_sizes(rounds)
+        if case.algorithm.linear_part is not None and case.losses is not None:
+            check_steps_from_point(case.algorithm, case.algorithm.linear_part, case.rounds)
         if case.sampling is not None and any(bound.form.state[:, -1].any() for bound in rounds.distinct):
             raise UnsupportedClaim(
                 f"'{case.algorithm.name}' keeps something of its gradients between rounds, and {case.sampling}: what the relay takes of an agent "

@@ -13,6 +13,7 @@ Who reads the messages of one-step methods with self-noise learns as much; the v
 import numpy as np
 
 from sottovoce.accounting.sent_values import SentValues, values_at_public_points
+from sottovoce.accounting.sizes import check_range
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import uses_gradients
 from sottovoce.noise import Noise
@@ -33,6 +34,7 @@ def gradient_values(
     assert noise.law is not None  # only the scheme without noise has none
     rounds = patterns.shape[1]
     scales = noise.law.scale * noise.factors(rounds)
+    check_range("the scale of the noise", scales)
     used = uses_gradients(algorithm, rounds)
     with np.errstate(divide="ignore"):
         price = algorithm.gradients_per_round / (scales if pure else scales**2)  # [T]

@@ -16,10 +16,11 @@ import numpy as np
 
 from sottovoce.accounting.sent_messages import Bounds, contraction
 from sottovoce.accounting.sent_noise import sent_noise
+from sottovoce.accounting.sizes import check_range
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import BoundExchange, diffusion_step, exchange_topologies, linear_rounds
-from sottovoce.linear.linearity import check_linear_part
+from sottovoce.linear.linearity import check_linear_part, check_steps_from_point
 from sottovoce.noise import Gaussian, Noise, bind, graph_homomorphic, independent
 from sottovoce.problems import ConvexSmooth
 from sottovoce.topologies import ActiveLinks, Dropout, RandomPair, Topology
@@ -58,6 +59,8 @@ def random_link_bounds(
     forms = linear_rounds(linear, rounds)
     if algorithm.linear_part is not None:
         check_linear_part(algorithm, linear, rounds)
+        if losses is not None:
+            check_steps_from_point(algorithm, linear, rounds)
     kinds = [diffusion_step(form) for form in forms.forms]
     steps = [kinds[index] for index in forms.which]
     sizes, scales = np.zeros((rounds, len(patterns))), np.zeros(rounds)
@@ -73,6 +76,8 @@ def random_link_bounds(
         if enters < rounds:
             sizes[enters] += step.size * patterns[:, t]
         scales[t] = 0.0 if noise.law is None else noise.law.scale * factors[t]
+    check_range("a step", [0.0 if step is None else step.size for step in kinds])
+    check_range("the scale of the noise", scales)
     price, restarts = _protection(exchanges[0], noise, pure=pure)
     spent = _spent(np.cumsum(sizes, axis=0), scales, pure=pure, restarts=restarts).max(axis=1)
     with np.errstate(invalid="ignore"):

@@ -12,6 +12,7 @@ import numpy as np
 
 from sottovoce.accounting.sent_messages import contraction
 from sottovoce.accounting.sent_values import SentValues, values_at_public_points
+from sottovoce.accounting.sizes import check_range
 from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
@@ -33,6 +34,8 @@ def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
         return np.full(rounds, np.inf)
     scales = noise.law.scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
     steps = np.ones(rounds) if noise.in_gradients else _steps(algorithm, rounds)
+    check_range("a step", steps)
+    check_range("the scale of the noise", scales)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(steps > 0, steps / scales, 0.0)
 

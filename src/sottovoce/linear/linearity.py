@@ -171,6 +171,47 @@ def check_linear_part(algorithm: Algorithm, linear: Algorithm, rounds: int) -> N
             )
 
 
+def check_steps_from_point(algorithm: Algorithm, linear: Algorithm, rounds: int) -> None:
+    """Refuse a projected algorithm whose steps do not start where their gradients are taken: a promise about losses says nothing of such steps.
+
+    Under the promise w - step grad(w) pushes no two models apart, and a projection of it neither. So what is made of a gradient may differ between
+    two inputs, in every coordinate, by no more than (point - step gradient) does.
+
+    Raises:
+        UnsupportedClaim: a step from another point.
+    """
+    draw = np.random.default_rng(7)
+    shape = (num_variables(linear), COLUMNS)
+    normal, other = draw.standard_normal(shape), draw.standard_normal(shape)
+
+    def starts_there(round_: Any) -> bool:
+        form = round_coefficients(linear, round_)
+        rows = np.vstack([form.messages, form.state])
+        moving = np.flatnonzero(rows[:, -1])
+        if form.gradient_at is None or not len(moving):
+            return True
+        for size in SIZES:
+            for pair in ((size * normal, size * other), (size * normal, size * (normal + 1e-3 * other))):
+                first, second = (evaluate_round(algorithm, round_, v) for v in pair)
+                if first.gradient_at is None or second.gradient_at is None:
+                    return False
+                made = np.vstack([first.messages - second.messages, first.state - second.state])[moving]
+                points = first.gradient_at - second.gradient_at
+                stepped = points + rows[moving, -1:] * (pair[0][-1] - pair[1][-1])
+                slack = ROUNDING * np.abs(pair[0]).max() * max(1.0, np.abs(rows).max())
+                if not (np.abs(made) <= np.abs(stepped) * (1 + RELATIVE) + slack).all():
+                    return False
+        return True
+
+    fine, numbers, _ = for_each_distinct_round(starts_there, rounds, algorithm, linear)
+    for good, round_ in zip(fine, numbers, strict=True):
+        if not good:
+            raise UnsupportedClaim(
+                f"'{algorithm.name}' takes its gradient in round {round_} at a projected point and steps from another one, and a promise about "
+                f"losses speaks of steps from the point itself. Step from the projected point, or leave losses out."
+            )
+
+
 def _same_when_small(algorithm: Algorithm, form: LinearRound, round_: Any, normal: np.ndarray) -> bool:
     for vectors in _trial_vectors(form, normal):
         # At most SMALL in every variable and in everything that is made of them.

@@ -189,7 +189,7 @@ def test_a_promise_that_is_broken_in_mu_alone_has_a_worst_ratio_above_one():
         ({"worlds": "two"}, sv.ConfigError, "two problems"),
         ({"worlds": canary_worlds(RING, ATC, sensitivity=1.0, agent=2, axis=[1.0]), "agent": 1}, sv.ConfigError, "agent 2"),
         ({"participation": "once", "unit": "record"}, sv.UnsupportedClaim, "every round"),
-        ({"losses": sv.accounting.ConvexSmooth(1.0, 0.5)}, sv.ConfigError, "same_model"),
+        ({"losses": sv.accounting.ConvexSmooth(1.0, 0.5), "same_model": False}, sv.ConfigError, "same_model"),
         ({"attack": "transcript", "observer": sv.observers.curious_agent(1)}, sv.IncompatibleChoice, "every message"),
         ({"attack": "likelihood", "noise": sv.noise.independent(sv.noise.Laplace(std=1.0))}, sv.IncompatibleChoice, "Gaussian"),
     ],
