@@ -117,6 +117,9 @@ class UnnumberedRound:
         self._number, self._schedules = number, schedules
         self.asked = False  # whether somebody did, and perhaps caught what that raised
 
+    # It passes for a whole number, so that nobody tells it apart by asking what it is.
+    __class__ = property(lambda self: int)
+
     def value_of(self, schedule: Schedule) -> float:
         """The value of a schedule that was declared."""
         if schedule not in self._schedules:

@@ -3,8 +3,11 @@
 Every factory returns an `Algorithm`. `step` is a number or a function of the round, as in the package's own algorithms.
 """
 
+import functools
+import inspect
+
 from sottovoce.algorithms import Algorithm, ClippedUpdate, Exchange, LocalSteps
-from sottovoce.algorithms.algorithm import step_at
+from sottovoce.algorithms.algorithm import schedules_of, step_at
 from sottovoce.clipping import clip_vector
 
 FAR_AWAY = 1e6  # where an agent looks for a second gradient
@@ -14,14 +17,29 @@ def _keep(w, gradient, t):
     return w
 
 
+def scheduled(make):
+    """Name the step of the algorithm that is made among its schedules, as its reader should."""
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def made(*given, **named):
+        step = signature.bind(*given, **named).arguments["step"]
+        algorithm = make(*given, **named)
+        return algorithm._replace(schedules=tuple(dict.fromkeys((*algorithm.schedules, *schedules_of(step)))))
+
+    return made
+
+
 def _take(w, received, gradient, t):
     return received
 
 
+@scheduled
 def adapt_then_combine(step):
     return Algorithm("own atc", (Exchange(lambda w, gradient, t: w - step_at(step, t) * gradient(w), _take),))
 
 
+@scheduled
 def combine_then_adapt(step):
     def update(w, received, gradient, t):
         return received - step_at(step, t) * gradient(received)
@@ -29,6 +47,7 @@ def combine_then_adapt(step):
     return Algorithm("own cta", (Exchange(_keep, update),))
 
 
+@scheduled
 def beside(step):
     def update(w, received, gradient, t):
         return received - step_at(step, t) * gradient(w)
@@ -36,6 +55,7 @@ def beside(step):
     return Algorithm("own consensus", (Exchange(_keep, update),))
 
 
+@scheduled
 def momentum(step, memory):
     """Two blocks of state; the velocity is made before the message and kept."""
 
@@ -57,6 +77,7 @@ def momentum(step, memory):
     )
 
 
+@scheduled
 def several_exchanges(step, times, weights=()):
     """A gradient step, then several averagings, each with the run's weights or with its own."""
     used = (*weights, *([None] * (times - len(weights))))
@@ -64,6 +85,7 @@ def several_exchanges(step, times, weights=()):
     return Algorithm("own averaging", (first, *(Exchange(_keep, _take, one) for one in used[1:])))
 
 
+@scheduled
 def repeated(step, times):
     """ATC that says everything several times, with new noise, and goes on from the last."""
 
@@ -74,6 +96,7 @@ def repeated(step, times):
     return Algorithm("own repetitions", (*told, Exchange(message, _take)))
 
 
+@scheduled
 def tracking(step):
     """Gradient tracking: models in one exchange, estimates of the average gradient in the other."""
 
@@ -138,6 +161,7 @@ def general(mixed, at, sent, kept, shown):
     )
 
 
+@scheduled
 def local(step, times, *, declared=None, really=None):
     """Several numbered gradients in one message. `declared` is another step that is told, `really` another number of them."""
 
@@ -152,6 +176,7 @@ def local(step, times, *, declared=None, really=None):
     return Algorithm("own local steps", (Exchange(message, _take),), local_steps=steps)
 
 
+@scheduled
 def clipped(step, clip, *, factor=1.0):
     """A whole update that is clipped, and then, where it is not as declared, stretched by a factor."""
 
@@ -163,6 +188,7 @@ def clipped(step, clip, *, factor=1.0):
     )
 
 
+@scheduled
 def boxed(step, radius):
     """ATC whose models are kept in a box."""
     linear = adapt_then_combine(step)
@@ -173,6 +199,7 @@ def boxed(step, radius):
     return Algorithm("own box", (linear.exchanges[0]._replace(update=update),), linear_part=linear)
 
 
+@scheduled
 def walking(step, *, times=1, on_arrival=False, longer_in=None, contributions=None):
     """A token on a walk that tells its step; `times` steps in a message, one more on arrival, or ten in one round, are not told."""
 
@@ -192,6 +219,7 @@ def walking(step, *, times=1, on_arrival=False, longer_in=None, contributions=No
     )
 
 
+@scheduled
 def sampled(step, sampling, *, secret):
     """FedAvg of a sample of agents. What the relay takes of the others is the common model, or a secret of theirs."""
 
@@ -218,6 +246,7 @@ def sampled(step, sampling, *, secret):
     )
 
 
+@scheduled
 def opening(step, times=1):
     """ATC, or several local steps, whose gradients count from the second round on, because a block of its state says so."""
 
@@ -239,6 +268,7 @@ def opening(step, times=1):
     )
 
 
+@scheduled
 def now_and_then(step, when, otherwise):
     """ATC whose gradient becomes otherwise(gradient) in the rounds of `when`."""
 
@@ -250,6 +280,7 @@ def now_and_then(step, when, otherwise):
     return Algorithm("own exceptions", (Exchange(message, _take),))
 
 
+@scheduled
 def stretched_beyond(step, size, factor):
     """ATC that stretches large gradients and calls the rest, which it agrees with for tiny numbers, its linear part."""
     linear = adapt_then_combine(step)
@@ -262,6 +293,7 @@ def stretched_beyond(step, size, factor):
     return Algorithm("own stretching", (linear.exchanges[0]._replace(message=message),), linear_part=linear)
 
 
+@scheduled
 def two_points(step, since, *, walks=False):
     """ATC, or a token, that from some round on subtracts a gradient taken far away under the same number."""
 

@@ -6,8 +6,11 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ConfigError
 from sottovoce.linear import Rounds
 
-SMALLEST, LARGEST = 1e-60, 1e60  # of steps and noise; the square of a step over that of a scale is a normal number
-SMALLEST_FACTOR, LARGEST_FACTOR = 1e-20, 1e20  # with which a link or own copy carries a source
+SMALLEST, LARGEST = 1e-62, 1e62  # of steps and noise; the square of a step over that of a scale is a normal number
+SMALLEST_FACTOR, LARGEST_FACTOR = (
+    1e-9,
+    1e9,
+)  # with which a link or own copy carries a source: beyond them covariances lose their digits
 
 
 def check_range(what: str, values: ArrayLike, low: float = SMALLEST, high: float = LARGEST) -> None:

@@ -96,7 +96,7 @@ class Passage(NamedTuple):
             observed, carried = np.hstack([scale * one.M, one.H @ L]), np.hstack([scale * one.N, one.F @ L])
             shift = one.H @ X + np.outer(one.D, direction[t])
             size = np.abs(one.H) @ sizes + np.abs(np.outer(one.D, direction[t]))
-            U, S, V = noisy_range(observed, noise_size)
+            U, S, V, _ = noisy_range(observed, noise_size)
             outside = shift - U @ (U.T @ shift)
             lengths = np.linalg.norm(outside, axis=0)
             clear = lengths > RESIDUAL_TOLERANCE * np.linalg.norm(shift, axis=0)

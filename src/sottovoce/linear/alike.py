@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.errors import SottovoceError
+from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.schedules import RoundNumberUsed, Schedule, UnnumberedRound
 
 Result = TypeVar("Result")
@@ -29,7 +29,12 @@ def for_each_distinct_round(
 
     Returns:
         The results, the round (from 1) each was computed for, and the position of every round's result [T].
+
+    Raises:
+        ConfigError: no number of rounds.
     """
+    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
+        raise ConfigError(f"rounds = {rounds!r}; it must be a whole number of at least 1.")
     schedules = tuple(schedule for algorithm in algorithms for schedule in algorithm.schedules)
     values = np.array([schedule.table(rounds) for schedule in schedules]).reshape(len(schedules), rounds).T
     _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)

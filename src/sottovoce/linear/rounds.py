@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.form import LinearRound
 from sottovoce.linear.linearity import check_linear_part, linear_rounds
@@ -66,8 +66,6 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
         UnsupportedClaim: the functions are not linear, or the links are random.
         IncompatibleChoice: the noise does not fit the links.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise ConfigError(f"rounds = {rounds!r}; it must be a whole number of at least 1.")
     linear = algorithm if algorithm.linear_part is None else algorithm.linear_part
     topologies = exchange_topologies(algorithm, topology)
     for used in topologies:
