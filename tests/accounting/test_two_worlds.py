@@ -86,7 +86,7 @@ def test_no_record_gives_away_more_than_is_stated_in_any_family(family):
     run = checked(12)(given(examples(family))(tally.hold))
     run()
     assert tally.finite > 0.3
-    assert tally.kinds["exact"] > 0
+    assert (tally.kinds["exact"] > 0) == (family != "box")  # of projected models the bound is never called exact
 
 
 # What is selected from a record of everything is what the observer's own record shows, and the noise in it is what was asked for.

@@ -222,6 +222,9 @@ def walking(step, *, times=1, on_arrival=False, longer_in=None, contributions=No
 @scheduled
 def sampled(step, sampling, *, secret):
     """FedAvg of a sample of agents. What the relay takes of the others is the common model, or a secret of theirs."""
+    if not secret:
+        plain = Exchange(lambda w, gradient, t: w - step_at(step, t) * gradient(w), _take, silent=lambda w, t: w)
+        return Algorithm("own sample", (plain,), sampling=sampling, needs_relay="a sample of agents")
 
     def begin(state, gradient, t):
         return {"model": state["model"], "last": gradient(state["model"])}
@@ -235,7 +238,7 @@ def sampled(step, sampling, *, secret):
             Exchange(
                 lambda state, gradient, t: state["model"] - step_at(step, t) * state["last"],
                 update,
-                silent=lambda state, t: state["last" if secret else "model"],
+                silent=lambda state, t: state["last"],
             ),
         ),
         begin=begin,

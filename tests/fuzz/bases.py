@@ -120,7 +120,7 @@ CONFIGURATIONS: dict[str, Table] = {
         {"kind": "mean_estimation", "data": "data.csv", "target": "label", "radius": 3.0},
         {"kind": "cta", "step_size": 0.1},
         {"kind": "gopa", "law": "gaussian", "std": 0.5, "pairwise_std": 2.0},
-        {**_PRIVACY, "losses": {"beta": 1.0, "nu": 0.5}},
+        {**_PRIVACY, "losses": {"beta": 10.0, "nu": 0.0}},
     ),
     "failing links": _configuration(
         {"kind": "complete", "agents": 4, "dropout": 0.2},
