@@ -282,3 +282,15 @@ def test_a_file_may_send_gradients_through_a_relay_only(tmp_path):
     ring = [*overrides, "topology={kind='ring', agents=4}"]
     with pytest.raises(sv.IncompatibleChoice, match="'ring' has no relay"):
         build(read(tmp_path / "federated.toml", ring))
+
+
+@pytest.mark.parametrize("steps", [10_001, 10**12, 10**18])
+def test_more_steps_than_a_compiled_round_can_hold_are_refused(steps):
+    with pytest.raises(
+        sv.ConfigError, match=r"local_steps = .*a part of the compiled round.*fewer steps and more rounds"
+    ):
+        sv.algorithms.fedavg(step_size=0.1, local_steps=steps)
+    with pytest.raises(
+        sv.ConfigError, match=r"gossip_steps = .*a part of the compiled round.*fewer steps and more rounds"
+    ):
+        sv.algorithms.muffliato(step_size=0.1, gossip_steps=steps)

@@ -278,3 +278,10 @@ def test_description_names_the_network():
     described = json.loads(json.dumps(tiny("cnn", (1.0, "l2"), ridge=0.1).describe()))
     expected = {"kind": "classification", "model": "cnn", "hidden": [2], "classes": 3, "seed": 7, "ridge": 0.1}
     assert expected.items() <= described.items()
+
+
+@pytest.mark.parametrize("wrong", [{"classes": 10**15}, {"hidden": [10**13]}])
+def test_a_network_that_cannot_fit_is_refused_before_it_is_made(wrong):
+    features, labels = np.zeros((2, 3, 4)), np.array([[0, 1, 0], [1, 0, 1]])
+    with pytest.raises(sv.ConfigError, match=r"a model 'mlp' with .* parameters.*would need .*Lower classes or hidden"):
+        sv.problems.classification(features, labels, model="mlp", **wrong)

@@ -30,6 +30,7 @@ Array = Any
 State = Any  # a pytree of arrays, each of the model's shape
 Gradient = Callable[..., Array]  # (w) or (w, step)
 StepSize = float | Callable[[Any], Any]
+MOST_UNROLLED = 10_000
 
 
 class Exchange(NamedTuple):
@@ -130,6 +131,21 @@ def step_at(step_size: StepSize, round_: Any) -> Any:
 def schedules_of(*numbers: StepSize) -> tuple[Schedule, ...]:
     """The schedules among numbers that may be functions of the round."""
     return tuple(schedule_of(number) for number in numbers if callable(number))
+
+
+def check_unrolled(steps: Any, *, name: str) -> None:
+    """Refuse more steps in a round than a program can hold: each of them becomes a part of the compiled round.
+
+    Raises:
+        ConfigError: no whole number of at least one, or too many.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ConfigError(f"{name} = {steps!r}; it must be a whole number of at least 1.")
+    if steps > MOST_UNROLLED:
+        raise ConfigError(
+            f"{name} = {steps:,}; each of these steps becomes a part of the compiled round, and more than {MOST_UNROLLED:,} are refused. "
+            f"Use fewer steps and more rounds."
+        )
 
 
 def check_step_size(step_size: StepSize, *, name: str = "step_size") -> None:

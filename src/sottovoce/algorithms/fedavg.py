@@ -33,6 +33,7 @@ from sottovoce.algorithms.algorithm import (
     LocalSteps,
     StepSize,
     check_step_size,
+    check_unrolled,
     schedules_of,
     step_at,
 )
@@ -150,8 +151,7 @@ def _check(
     step_size: StepSize, local_steps: object, server_step_size: object, exchange: object, update_clip: object
 ) -> None:
     check_step_size(step_size)
-    if isinstance(local_steps, bool) or not isinstance(local_steps, int) or local_steps < 1:
-        raise ConfigError(f"local_steps = {local_steps!r}; a message needs a whole number of steps, at least one.")
+    check_unrolled(local_steps, name="local_steps")
     if callable(server_step_size):
         raise ConfigError("server_step_size is a function; give a finite number above 0. step_size may be a function.")
     check_step_size(server_step_size, name="server_step_size")  # type: ignore[arg-type]

@@ -15,11 +15,11 @@ from sottovoce.algorithms.algorithm import (
     Gradient,
     StepSize,
     check_step_size,
+    check_unrolled,
     schedules_of,
     step_at,
 )
 from sottovoce.algorithms.gossip import Accelerated, chebyshev_rate, chebyshev_weight, mixed
-from sottovoce.errors import ConfigError
 
 
 def muffliato(*, step_size: StepSize, gossip_steps: int, acceleration: float | None = None) -> Algorithm:
@@ -31,8 +31,7 @@ def muffliato(*, step_size: StepSize, gossip_steps: int, acceleration: float | N
         acceleration: the spectral gap of the weights, `topology.spectral_gap`, for Chebyshev acceleration; None for plain averaging.
     """
     check_step_size(step_size)
-    if isinstance(gossip_steps, bool) or not isinstance(gossip_steps, int) or gossip_steps < 1:
-        raise ConfigError(f"gossip_steps = {gossip_steps!r}; it must be a whole number of at least 1.")
+    check_unrolled(gossip_steps, name="gossip_steps")
     shrink = 0.0 if acceleration is None else chebyshev_rate(acceleration)
 
     def begin(state: Accelerated, gradient: Gradient, round_: Any) -> Accelerated:

@@ -7,9 +7,11 @@ The networks z are in networks.py; gradients, clipping and sensitivity are those
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -19,9 +21,11 @@ from sottovoce.errors import ConfigError
 from sottovoce.problems.custom_loss import CustomLoss, custom_loss
 from sottovoce.problems.networks import NETWORKS, Network, Parameters, cross_entropy, hit_rate
 from sottovoce.problems.records import pad_records
+from sottovoce.resources import refuse_too_large
 
 Array = Any
 Model = Literal["linear", "mlp", "cnn"]
+PARAMETER_BYTES = 24  # of one parameter while a model is made: drawn, kept and flattened, eight bytes each
 
 
 def classification(
@@ -58,6 +62,7 @@ def classification(
     checked, sizes = pad_records(features, name="features")
     whole, count = _whole_labels(labels, sizes, classes)
     widths = _widths(model, network, hidden)
+    _refuse_large(model, checked.shape[2:], widths, count)
     start = network.start(_at_least(seed, 0, name="seed"), checked.shape[2:], widths, count)
 
     def loss(parameters: Parameters, batch: tuple[Array, ...]) -> Array:
@@ -96,6 +101,17 @@ def _whole_labels(labels: Any, sizes: NDArray[np.int64], classes: int | None) ->
             "Every label is 0; a classifier needs at least two classes. Give classes= if others may come."
         )
     return [own[:n].astype(np.int64) for own, n in zip(padded, sizes, strict=True)], count
+
+
+def _refuse_large(model: str, shape: tuple[int, ...], widths: tuple[int, ...], classes: int) -> None:
+    """Refuse a network whose parameters do not fit into memory."""
+    layers = [math.prod(shape), *widths, classes]
+    parameters = sum(first * second for first, second in pairwise(layers))
+    refuse_too_large(
+        f"a model '{model}' with {parameters:,} parameters, {classes:,} classes among them,",
+        PARAMETER_BYTES * parameters,
+        "Lower classes or hidden.",
+    )
 
 
 def _widths(model: str, network: Network, hidden: Any) -> tuple[int, ...]:
