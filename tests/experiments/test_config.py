@@ -8,6 +8,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.config import parse, read
 from sottovoce.experiments.privacy_sections import asked, observer_named
 from sottovoce.experiments.sections import CHOICES, Config
+from sottovoce.experiments.values import complaint
 from sottovoce.observers import OBSERVERS
 
 VALID = """
@@ -396,3 +397,12 @@ def test_shipped_configurations_are_valid():
     root = Path(__file__).parents[2]
     for path in [*root.glob("examples/*.toml"), root / "src/sottovoce/cli/template.toml"]:
         read(path)
+
+
+def test_what_is_said_about_a_long_word_is_short():
+    word = "x" * 5000
+    said = complaint(
+        {"type": "union_tag_invalid", "loc": ("check",), "msg": f"Input tag '{word}' is unknown", "input": word}
+    )
+    assert len(said) < 600
+    assert said.startswith("check: input tag 'xxx")

@@ -148,7 +148,7 @@ def _sentence(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
         case "model_type" | "model_attributes_type":
             return f"{_place(path)}: this must be a table of keys; given {brief_value(given)}"
         case _:
-            message = detail["msg"]
+            message = brief(detail["msg"], 400)
             return f"{_place(path)}: {message[0].lower()}{message[1:]}; given {brief_value(given)}"
 
 

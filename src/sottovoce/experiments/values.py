@@ -46,7 +46,7 @@ def brief_value(given: object) -> str:
 def complaint(detail: ErrorDetails) -> str:
     """What pydantic says about one value, in one sentence without its full stop: where it is, what is wrong, what was given."""
     place = ".".join(brief(str(step)) for step in detail["loc"] if step != "[key]")
-    message = detail["msg"].removeprefix("Value error, ")
+    message = brief(detail["msg"].removeprefix("Value error, "), 400)
     match detail["type"]:
         case "missing":
             return f"{place}: this key is missing"
