@@ -217,5 +217,5 @@ def _refuse() -> NoReturn:
     raise UnsupportedClaim(
         "the functions of an algorithm are accounted for models of any size if they treat all coordinates alike, and these look at single "
         "coordinates, at the shape, or multiply by a vector of their own (a step or a clip per layer, a frozen part). Use operators and "
-        "elementwise functions on whole vectors; or noise in every message of an algorithm that does."
+        "elementwise functions on whole vectors."
     )
