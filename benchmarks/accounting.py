@@ -32,11 +32,11 @@ from measure import peak_mb, timed  # noqa: E402
 from threadpoolctl import threadpool_info  # noqa: E402
 
 import sottovoce as sv  # noqa: E402
-from sottovoce.accounting.certificate import absorption_of  # noqa: E402
-from sottovoce.accounting.closed_forms import every_message_mu  # noqa: E402
-from sottovoce.accounting.linear_mu import LinearView, linear_view  # noqa: E402
-from sottovoce.accounting.pairwise import pairwise_linear_mu  # noqa: E402
-from sottovoce.accounting.worst_direction import worst_direction  # noqa: E402
+from sottovoce.accounting.linear_view.largest_mu import LinearView, linear_view  # noqa: E402
+from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu  # noqa: E402
+from sottovoce.accounting.linear_view.worst_direction import worst_direction  # noqa: E402
+from sottovoce.accounting.mechanisms.closed_forms import every_message_mu  # noqa: E402
+from sottovoce.accounting.proofs.absorption_certificate import absorption_of  # noqa: E402
 from sottovoce.linear import Rounds, bound_rounds, network_round, observed_round  # noqa: E402
 from sottovoce.observers import View, view  # noqa: E402
 

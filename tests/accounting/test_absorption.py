@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from sottovoce.accounting import absorption
-from sottovoce.accounting.absorption import (
+from sottovoce.accounting.proofs.absorption import (
     Certificate,
     Consensus,
     Diffusion,
@@ -18,7 +18,7 @@ from sottovoce.accounting.absorption import (
     Terminal,
     absorption_certificate,
 )
-from sottovoce.accounting.contraction import contraction_mu
+from sottovoce.accounting.proofs.contraction import contraction_mu
 from sottovoce.errors import ConfigError
 
 SCHEMES = ("self", "none", "homomorphic", "edge", "edge-bare")

@@ -13,7 +13,7 @@ from scipy import sparse
 import sottovoce as sv
 from accounting import brute_force as brute
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.linear_view import gram
+from sottovoce.accounting.linear_view.choice import gram
 from sottovoce.linear import SystemRound
 
 STEP, STD, T, P = 0.4, 0.7, 7, 2

@@ -17,8 +17,8 @@ import sottovoce as sv
 from accounting import brute_force as brute
 from sottovoce.accounting import account_each
 from sottovoce.accounting.calibration import calibrate
-from sottovoce.accounting.innovations import filtered_gram
-from sottovoce.accounting.stacked import stacked_gram
+from sottovoce.accounting.linear_view.innovations import filtered_gram
+from sottovoce.accounting.linear_view.stacked import stacked_gram
 from sottovoce.linear import bound_rounds, exchange_topologies, network_round, observed_round
 from sottovoce.observers import view
 

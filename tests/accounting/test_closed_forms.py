@@ -8,7 +8,7 @@ import pytest
 
 import sottovoce as sv
 from accounting import brute_force as brute
-from sottovoce.accounting.closed_forms import every_message_epsilon, every_message_mu
+from sottovoce.accounting.mechanisms.closed_forms import every_message_epsilon, every_message_mu
 
 RING = sv.topologies.ring(6)  # all weights 1/3
 BASE = {"step_size": 0.4, "sensitivity": 1.3}

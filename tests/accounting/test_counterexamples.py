@@ -13,7 +13,7 @@ from scipy import stats
 import sottovoce as sv
 from accounting import brute_force as brute
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.closed_forms import every_message_mu
+from sottovoce.accounting.mechanisms.closed_forms import every_message_mu
 from sottovoce.attacks.nonlinear_relay import nonlinear_relay
 
 LAPLACE = sv.noise.Laplace(std=math.sqrt(2.0))  # scale 1

@@ -7,7 +7,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.accounting import documents
-from sottovoce.accounting.message_change import largest_change_on_these_data
+from sottovoce.accounting.question.message_change import largest_change_on_these_data
 from sottovoce.algorithms import fedavg, inexact_admm
 from sottovoce.problems import linear_regression, logistic_regression, mean_estimation
 

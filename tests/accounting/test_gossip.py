@@ -12,7 +12,7 @@ from scipy import stats
 
 from sottovoce import topologies
 from sottovoce.accounting import gossip
-from sottovoce.accounting.gossip_rank import PRIMES, Messages, as_fraction, exact_ranks, rank_modulo
+from sottovoce.accounting.gossip.rank import PRIMES, Messages, as_fraction, exact_ranks, rank_modulo
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 
 UNIT = {"std": 1.0, "sensitivity": 1.0}

@@ -8,10 +8,10 @@ from scipy import sparse
 
 import sottovoce as sv
 from accounting import brute_force as brute
-from sottovoce.accounting import linear_view
-from sottovoce.accounting.innovations import filtered_gram
-from sottovoce.accounting.linear_view import gram
-from sottovoce.accounting.stacked import stacked_gram
+from sottovoce.accounting.linear_view import choice
+from sottovoce.accounting.linear_view.choice import gram
+from sottovoce.accounting.linear_view.innovations import filtered_gram
+from sottovoce.accounting.linear_view.stacked import stacked_gram
 from sottovoce.linear import SystemRound, bound_rounds, network_round, observed_round
 from sottovoce.observers import view
 
@@ -208,7 +208,7 @@ def test_who_reads_nothing_learns_nothing():
 
 def test_more_matrices_than_fit_are_refused(monkeypatch):
     system = random_system(np.random.default_rng(0), 3, 2, 4, 2)
-    monkeypatch.setattr(linear_view, "LARGEST_RESULT", 10)
+    monkeypatch.setattr(choice, "LARGEST_RESULT", 10)
     with pytest.raises(sv.ConfigError, match="fewer rounds"):
         gram([system] * 3, np.ones(3), [0, 1])
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sottovoce as sv
-from sottovoce.accounting.contraction import contraction_mu
-from sottovoce.accounting.local_steps import one_step
-from sottovoce.accounting.sent_messages import contraction
+from sottovoce.accounting.proofs.contraction import contraction_mu
+from sottovoce.accounting.proofs.sent_messages import contraction
+from sottovoce.accounting.question.local_steps import one_step
 
 STEP, STD, T, L = 0.2, 0.7, 6, 4
 LAW = sv.noise.Gaussian(std=STD)

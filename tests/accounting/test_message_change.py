@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.accounting.message_change import ChangeOnTheseData, largest_change_on_these_data
+from sottovoce.accounting.question.message_change import ChangeOnTheseData, largest_change_on_these_data
 from sottovoce.algorithms import atc, fedavg, inexact_admm, three_matrix
 from sottovoce.clipping import Clip
 from sottovoce.problems import linear_regression, logistic_regression, mean_estimation

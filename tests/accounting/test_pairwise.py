@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.accounting import linear_mu, pairwise
-from sottovoce.accounting.pairwise import pairwise_linear_mu
-from sottovoce.accounting.worst_direction import WorstDirection
+from sottovoce.accounting.linear_view import largest_mu, pairwise
+from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu
+from sottovoce.accounting.linear_view.worst_direction import WorstDirection
 
 LAW = sv.noise.Gaussian(std=0.7)
 BROADCAST = sv.noise.independent(LAW, self_noise=True)
@@ -184,7 +184,7 @@ def test_views_without_a_linear_mu_are_refused(topology, algorithm, noise, match
 
 
 def test_a_view_that_is_too_long_is_refused_before_any_other_is_computed(monkeypatch):
-    monkeypatch.setattr(linear_mu, "LARGEST_WORK", 1.0)
+    monkeypatch.setattr(largest_mu, "LARGEST_WORK", 1.0)
     told = []
     with pytest.raises(sv.UnsupportedClaim, match="fewer rounds"):
         pairwise_linear_mu(

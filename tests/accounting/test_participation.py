@@ -9,7 +9,7 @@ import pytest
 import sottovoce as sv
 from accounting import brute_force as brute
 from sottovoce.accounting import cyclic, poisson
-from sottovoce.accounting.participation import patterns
+from sottovoce.accounting.question.participation import patterns
 
 RING = sv.topologies.ring(6)
 A = RING.matrix

@@ -10,7 +10,7 @@ from scipy import stats
 import sottovoce as sv
 from sottovoce.accounting import gaussian
 from sottovoce.accounting.documents import cyffers_ring_epsilon
-from sottovoce.accounting.ring_sum import ring_sum_mu
+from sottovoce.accounting.gossip.ring_sum import ring_sum_mu
 from sottovoce.algorithms.ring_sum import noisy_hops, ring_sum
 
 SETTING = {"num_agents": 6, "passes": 4, "std": 2.0, "sensitivity": 1.0, "published": False}

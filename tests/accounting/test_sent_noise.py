@@ -7,8 +7,8 @@ import pytest
 
 import sottovoce as sv
 from accounting import brute_force as brute
-from sottovoce.accounting import sent_noise as module
-from sottovoce.accounting.sent_noise import sent_noise
+from sottovoce.accounting.proofs import message_noise as module
+from sottovoce.accounting.proofs.message_noise import sent_noise
 from sottovoce.linear import BoundExchange
 
 RATIO = 1.7

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 from scipy.linalg import toeplitz
 
-from sottovoce.accounting.worst_direction import _proven, best_pattern, worst_direction
+from sottovoce.accounting.linear_view.worst_direction import _proven, best_pattern, worst_direction
 from sottovoce.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments import load
 

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,9 +24,21 @@ def public_names() -> dict[str, list[str] | None]:
     found: dict[str, list[str] | None] = {}
     for name in modules:
         module = importlib.import_module(name)
+        if name not in _first_names().setdefault(id(module), {name}):
+            continue
         for public in getattr(module, "__all__", ()):
             found[f"{name}.{public}"] = parameters(getattr(module, public))
     return dict(sorted(found.items()))
+
+
+@cache
+def _first_names() -> dict[int, set[str]]:
+    """The names under which modules are listed: one that moved is known by its first name, and not once more by its new place."""
+    listed = {name.rpartition(".")[0] for name in json.loads(LISTED.read_text())}
+    found: dict[int, set[str]] = {}
+    for name in listed:
+        found.setdefault(id(importlib.import_module(name)), set()).add(name)
+    return found
 
 
 def parameters(value: Any) -> list[str] | None:

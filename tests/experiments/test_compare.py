@@ -12,7 +12,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.accounting.calibration import calibrate
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.experiments.comparison import Measured
 from sottovoce.experiments.comparison_file import read_comparison, run_comparison

@@ -1,27 +1,33 @@
 """Privacy numbers: one accountant for every algorithm, noise scheme and observer, and the basic mechanisms it rests on."""
 
-from sottovoce.accounting import (
+import sys
+
+from sottovoce.accounting import documents, gopa, gossip, walk
+from sottovoce.accounting.account import account, account_each, sent_by_round
+from sottovoce.accounting.calibration import calibrate, noise_factor
+from sottovoce.accounting.gossip.ring_sum import ring_sum_mu
+from sottovoce.accounting.guarantee import Guarantee
+from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu
+from sottovoce.accounting.mechanisms import (
     closed_forms,
     composition,
-    documents,
     fixed_size,
     gaussian,
-    gopa,
-    gossip,
-    message_change,
     pure,
     randomized_response,
     subsampled,
-    walk,
 )
-from sottovoce.accounting.account import account, account_each, sent_by_round
-from sottovoce.accounting.calibration import calibrate, noise_factor
-from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.pairwise import pairwise_linear_mu
-from sottovoce.accounting.participation import cyclic, poisson
-from sottovoce.accounting.repeats import repeated
-from sottovoce.accounting.ring_sum import ring_sum_mu
+from sottovoce.accounting.mechanisms.repeats import repeated
+from sottovoce.accounting.proofs import absorption
+from sottovoce.accounting.question import message_change
+from sottovoce.accounting.question.participation import cyclic, poisson
 from sottovoce.problems import ConvexSmooth
+
+# Modules that moved into rooms stay importable by their first name too: `import sottovoce.accounting.gaussian`.
+for _moved in (
+    absorption, closed_forms, composition, fixed_size, gaussian, message_change, pure, randomized_response, subsampled,
+):  # fmt: skip
+    sys.modules[f"{__name__}.{_moved.__name__.rpartition('.')[2]}"] = _moved
 
 __all__ = [
     "ConvexSmooth",

@@ -16,15 +16,12 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import checked, per_agent
-from sottovoce.accounting.candidates import Prepared
-from sottovoce.accounting.case import Adjacency, Case, Unit
-from sottovoce.accounting.charged import ChargedTradeoff
-from sottovoce.accounting.clipped_updates import check_clipped_update
 from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.participation import Participation, Poisson
-from sottovoce.accounting.question import (
+from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff
+from sottovoce.accounting.proofs.candidates import Prepared
+from sottovoce.accounting.question.checked import Adjacency, Case, Unit
+from sottovoce.accounting.question.checks import (
     check_colluding,
     check_observers,
     check_participation,
@@ -33,6 +30,8 @@ from sottovoce.accounting.question import (
     check_words,
     compares_same_model,
 )
+from sottovoce.accounting.question.clipped_updates import check_clipped_update
+from sottovoce.accounting.question.participation import Participation, Poisson
 from sottovoce.accounting.tradeoff import (
     GaussianTradeoff,
     PureTradeoff,
@@ -46,6 +45,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import exchange_topologies, one_thread
 from sottovoce.noise import Noise
+from sottovoce.numbers import checked, per_agent
 from sottovoce.observers import Observer, view
 from sottovoce.problems import ConvexSmooth, Sensitivity
 from sottovoce.topologies import Topology

@@ -9,17 +9,17 @@ import math
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from sottovoce.accounting import gaussian
 from sottovoce.accounting.account import account
-from sottovoce.accounting.arguments import checked
-from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.participation import Participation
+from sottovoce.accounting.mechanisms import gaussian
+from sottovoce.accounting.question.checked import Adjacency, Unit
+from sottovoce.accounting.question.participation import Participation
 from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, SearchedTradeoff
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.noise import Noise
+from sottovoce.numbers import checked
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
 from sottovoce.topologies import Topology

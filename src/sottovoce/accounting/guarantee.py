@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sottovoce.accounting.arguments import checked
-from sottovoce.accounting.charged import ChargedTradeoff
 from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.accounting.tradeoff import PureTradeoff, Tradeoff
+from sottovoce.numbers import checked
 
 Validity = Literal["exact", "sent-messages", "absorption", "amplified-by-iteration", "infinite"]
 LinearValidity = Literal["adaptive", "exogenous-gradients"]

@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sottovoce.accounting import fixed_size, gaussian, pure, subsampled
-from sottovoce.accounting.arguments import checked
-from sottovoce.accounting.charged import ChargedTradeoff
 from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
+from sottovoce.accounting.mechanisms import fixed_size, gaussian, pure, subsampled
+from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff
 from sottovoce.accounting.walk.tradeoffs import WalkTradeoff
+from sottovoce.numbers import checked
 
 
 def _positive(factor: float) -> float:

@@ -8,7 +8,7 @@ there are: the sum has the error of about K noises, not of K n. There are ceil(K
 next agent receives it alone. (The document's error counts floor(K n / (n - 1)), one less unless n - 1 divides K.)
 
 This is no `Algorithm`: those let every agent perturb what it sends, while here most values go on in clear, hidden by a noise that somebody else has
-added. It is therefore a function of its own, and so is its account, `sottovoce.accounting.ring_sum`.
+added. It is therefore a function of its own, and so is its account, `sottovoce.accounting.gossip.ring_sum`.
 
 TWO NEIGHBOURS of an agent who compare notes read its value in clear, except in passes where it adds the noise. And the last token must not be
 published unless its last hop has noise (one pass, or a number of passes that is 1 modulo n - 1): an agent who saw the token after the last noise would

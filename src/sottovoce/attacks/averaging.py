@@ -21,7 +21,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.attacks.links import Positions, checked_messages, fixed_links, rows_of
 from sottovoce.errors import ConfigError, IncompatibleChoice
@@ -29,6 +28,7 @@ from sottovoce.linear.network import noise_rows
 from sottovoce.linear.rounds import BoundExchange
 from sottovoce.noise import Noise, bind
 from sottovoce.noise.noise import received_map
+from sottovoce.numbers import checked, chosen, whole
 from sottovoce.topologies import Topology
 
 Weighting = Literal["equal", "best"]

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.attacks.arrays import Floats, finite, same_shape
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import checked, chosen, whole
 from sottovoce.problems import LinearRegression, LogisticRegression, Problem
 
 LOSSES = ("linear_regression", "logistic_regression")

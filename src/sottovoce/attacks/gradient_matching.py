@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import ndimage
 
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.attacks.arrays import Floats, finite, same_shape
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import checked, whole
 from sottovoce.problems import CustomLoss
 
 Array = Any

@@ -1,6 +1,6 @@
 """The likelihood ratio of a linear view: the best test of one agent's gradients under Gaussian noise.
 
-Everything an observer reads, per coordinate of the model, is y = Phi g + Psi z (accounting/linear_view.py). Let agent p's gradients change by
+Everything an observer reads, per coordinate of the model, is y = Phi g + Psi z (accounting/linear_view/choice.py). Let agent p's gradients change by
 Delta c_t e, e a unit vector, and nothing else. By Neyman and Pearson no test beats a threshold on the matched filter
 
     score = sum_t <W_t, y_t> - <V_t, known_t>,     W = Delta (Psi Psi')^+ Phi_p c,
@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import checked, whole
-from sottovoce.accounting.linear_mu import linear_view
+from sottovoce.accounting.linear_view.largest_mu import linear_view
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.passage import Passage
 from sottovoce.errors import ConfigError, IncompatibleChoice
@@ -38,6 +37,7 @@ from sottovoce.linear import (
     state_blocks,
 )
 from sottovoce.noise import Gaussian, Noise
+from sottovoce.numbers import checked, whole
 from sottovoce.observers import Observer, View, view
 from sottovoce.topologies import Topology
 

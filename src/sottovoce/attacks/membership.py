@@ -32,9 +32,9 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike, NDArray
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.errors import ConfigError, Diverged, IncompatibleChoice
+from sottovoce.numbers import checked, chosen, whole
 from sottovoce.problems import Problem
 from sottovoce.simulation.engine import precision
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize
 
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.attacks.arrays import Floats, finite, same_shape
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import checked, whole
 from sottovoce.problems.newton import minimise_logistic
 
 _DEGENERATE = 1e-10  # relative singular value below which points lie in a hyperplane

@@ -19,9 +19,9 @@ import numpy as np
 from scipy import integrate
 from scipy.special import ndtr
 
-from sottovoce.accounting.arguments import checked
 from sottovoce.algorithms import Algorithm, atc
 from sottovoce.noise import Gaussian, Noise, independent
+from sottovoce.numbers import checked
 from sottovoce.observers import Observer, curious_agent
 from sottovoce.problems import CustomLoss, custom_loss
 from sottovoce.topologies import Topology, from_matrix

@@ -1,7 +1,7 @@
 """A linear run as an observer reads it, followed forwards to innovations and backwards to weights on what was read.
 
 Per coordinate x' = F x + G g + N z, y = H x + D g + M z, sources that the observer knows left out (linear/network.py). Forwards, the
-square-root filter of accounting/innovations.py carries a root L of the state's conditional covariance and the shift X of its conditional mean
+square-root filter of accounting/linear_view/innovations.py carries a root L of the state's conditional covariance and the shift X of its conditional mean
 when one agent's gradients change by c_t. With [M, H L] = U S V' in every round,
 
     w = S^-1 U' (H X + D c_t),   a_t = U S^-1 w,   K_t = [N, F L] V S^-1 U',   mu^2 = sum_t w'w,
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from sottovoce.accounting.innovations import RESIDUAL_TOLERANCE, ROUNDING, compressed_root, noisy_range
+from sottovoce.accounting.linear_view.innovations import RESIDUAL_TOLERANCE, ROUNDING, compressed_root, noisy_range
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear import NetworkRound, Rounds
 from sottovoce.linear.network import SeenRows, distinct_rows, seen_rows, sources_known

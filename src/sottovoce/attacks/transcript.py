@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sottovoce.accounting.arguments import whole
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import check_relay
 from sottovoce.noise import RELAY, Gaussian, Laplace, Law, Noise, NoiseMap, bind
+from sottovoce.numbers import whole
 from sottovoce.topologies import ActiveLinks, Static, Topology
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.cli.run import OverridesArgument
 from sottovoce.errors import ConfigError

@@ -18,9 +18,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.rounding import upwards
+from sottovoce.accounting.mechanisms.rounding import upwards
 from sottovoce.cli.guarantees import guarantee_table
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.cli.run import OverridesArgument
@@ -29,6 +28,7 @@ from sottovoce.experiments import Config, Experiment, build, privacy, read
 from sottovoce.experiments.noise_sections import GopaNoise, LawSection
 from sottovoce.experiments.privacy_sections import asked, same_view
 from sottovoce.noise import Gaussian
+from sottovoce.numbers import checked
 from sottovoce.observers import view
 
 _SMALLEST_DELTA = 1e-300  # below, floating point runs out of digits, then of numbers

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.cli.output import JsonOption, show
 from sottovoce.cli.run import OverridesArgument
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from sottovoce.accounting.documents import showkatbakhsh_schedule
-from sottovoce.accounting.participation import Participation, cyclic
+from sottovoce.accounting.question.participation import Participation, cyclic
 from sottovoce.algorithms import ALGORITHMS, Algorithm, Gopa, check_sampling
 from sottovoce.clipping import Clip
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 
 from sottovoce.accounting import Guarantee, account
 from sottovoce.accounting.calibration import noise_factor
-from sottovoce.accounting.case import Adjacency, Unit
-from sottovoce.accounting.participation import Participation
+from sottovoce.accounting.question.checked import Adjacency, Unit
+from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.claims import Claims

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting.case import Adjacency, Unit
-from sottovoce.accounting.participation import Participation
+from sottovoce.accounting.question.checked import Adjacency, Unit
+from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer

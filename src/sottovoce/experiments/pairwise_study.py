@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from sottovoce.accounting.gossip import pairwise
+from sottovoce.accounting.gossip.pairwise_loss import pairwise
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import sections
 from sottovoce.experiments.build import build

@@ -21,7 +21,7 @@ import numpy as np
 from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.rounding import shown, upwards
+from sottovoce.accounting.mechanisms.rounding import shown, upwards
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.claims import Claims

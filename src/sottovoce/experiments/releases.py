@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.repeats import repeated
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.repeats import repeated
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.accounting.tradeoff import SampledTradeoff
 from sottovoce.errors import ConfigError, UnsupportedClaim
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.attacks.audit.result import Audit
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.audit_study import AuditSection

@@ -33,10 +33,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.clipping import Norm, vector_norm
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import checked, chosen, whole
 
 GoesOnFrom = Literal["noised", "clean"]
 

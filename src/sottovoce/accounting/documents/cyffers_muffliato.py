@@ -25,9 +25,9 @@ How they stand, for the whole view of v (`accounting.gossip` computes it exactly
 import numpy as np
 from scipy import sparse
 
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import checked, whole
 from sottovoce.topologies import Static, Topology
 
 _SOURCE = "Cyffers et al. 2022 (Muffliato)"

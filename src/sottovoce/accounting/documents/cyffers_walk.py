@@ -27,12 +27,12 @@ comparison with `accounting.walk.proven_epsilon` at the same delta: True if that
 import math
 from typing import Literal
 
-from sottovoce.accounting import composition
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.statement import DocumentStatement
+from sottovoce.accounting.mechanisms import composition
 from sottovoce.accounting.walk import epsilon as lemma_epsilon
 from sottovoce.accounting.walk import likely_contributions, proven_epsilon
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, chosen, whole
 
 _ENDLESS = 10**15  # hops: no gap is cut short
 _SOURCE = "Cyffers & Bellet 2022, "

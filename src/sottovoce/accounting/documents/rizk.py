@@ -31,9 +31,9 @@ from typing import Literal
 
 import numpy as np
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, chosen, whole
 
 
 def rizk_sensitivity(

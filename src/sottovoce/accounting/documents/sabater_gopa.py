@@ -32,10 +32,10 @@ proved. They ask for about twice the own variance that `accounting.gopa` needs f
 import math
 from typing import Literal
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.accounting.gopa.graph import honest_count
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import checked, chosen, whole
 
 _SOURCE = "Sabater et al. 2022 (GOPA)"
 _FACTORS = {"given": 1.25, "k-out": 3.75}

@@ -26,10 +26,10 @@ from typing import Literal
 
 import numpy as np
 
-from sottovoce.accounting import gaussian
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.statement import DocumentStatement
+from sottovoce.accounting.mechanisms import gaussian
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, chosen, whole
 
 HandOver = Literal["noised", "clear"]
 

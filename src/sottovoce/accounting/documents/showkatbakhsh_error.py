@@ -29,10 +29,10 @@ factor 2 on both sums, (34) has 3 where (36) has 4, and sum 1/t <= ln T is false
 import math
 from dataclasses import dataclass
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.showkatbakhsh import HandOver, showkatbakhsh_budget
 from sottovoce.accounting.documents.statement import DocumentStatement
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, chosen, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

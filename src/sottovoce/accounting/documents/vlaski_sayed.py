@@ -23,8 +23,8 @@ The norm is l1, because Laplace coordinates are independent; (11.40) leaves it o
 import math
 from typing import Literal
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.documents.statement import DocumentStatement
+from sottovoce.numbers import checked, chosen, whole
 
 Norm = Literal["l1", "l2"]
 

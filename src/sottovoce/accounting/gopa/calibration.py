@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.accounting import gaussian
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.accounting.gopa.graph import HonestGraph, honest_count, honest_graph
 from sottovoce.accounting.gopa.random_graphs import averaged_delta, degree_law, least_k
 from sottovoce.accounting.gopa.worst import prepared, worst_of
+from sottovoce.accounting.mechanisms import gaussian
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.numbers import checked, whole
 from sottovoce.topologies import Topology
 
 _LARGEST = 1e60  # of q; beyond, pairs' noise counts as unlimited

@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln
 
-from sottovoce.accounting.arguments import whole
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import whole
 
 _ROUNDING = 1e-6  # relative; logarithms of factorials of a million are right to 1e-8
 

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack
 
-from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.gopa.graph import HonestGraph, honest_graph
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import checked
 from sottovoce.topologies import Topology
 
 DENSE_LIMIT = 5000  # parties of one part up to which it is factorised

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import checked, whole
 from sottovoce.topologies import Static, Topology
 
 

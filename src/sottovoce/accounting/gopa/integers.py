@@ -51,10 +51,10 @@ Of the two proofs the first is better unless s is below a unit or two. `integer_
 import math
 from dataclasses import dataclass
 
-from sottovoce.accounting.arguments import checked, whole
-from sottovoce.accounting.charged import ChargedTradeoff, Way
-from sottovoce.accounting.charged import charged_delta as charged_delta
+from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff, Way
+from sottovoce.accounting.mechanisms.imperfect_noise import charged_delta as charged_delta
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,10 +28,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from sottovoce.accounting import gaussian
-from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.gopa.disconnection import worst_small_part
 from sottovoce.accounting.gopa.random_graphs import averaged_delta, certain_connectivity, degree_law
+from sottovoce.accounting.mechanisms import gaussian
+from sottovoce.numbers import checked
 
 _FAILURES = 10.0 ** -np.arange(1, 31)
 _PRECISION = 1e-9  # of an epsilon found by bisection, from above

@@ -34,13 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
-from sottovoce.accounting import gaussian
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.accounting.gopa.exact import noise_ratio
 from sottovoce.accounting.gopa.graph import honest_count, k_out_graph
 from sottovoce.accounting.gopa.spectral import party_bound
 from sottovoce.accounting.gopa.worst import worst_mu
+from sottovoce.accounting.mechanisms import gaussian
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, whole
 
 _FAILURES = 10.0 ** -np.arange(1, 31)  # of the connectivity theorem, from which the best one is taken
 _NEGLIGIBLE = 1e-40

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sottovoce.accounting.arguments import checked, whole
+from sottovoce.numbers import checked, whole
 
 LARGE = 200_000  # parties from which a product with the graph is expensive
 _STEPS = (120, 48)  # degree of the polynomial: usual, and for large graphs

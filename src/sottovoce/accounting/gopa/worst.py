@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.gopa.exact import bracket, dense_diagonal, noise_ratio, part_of
 from sottovoce.accounting.gopa.graph import HonestGraph, honest_graph
 from sottovoce.accounting.gopa.spectral import Connectivity, connectivity, party_bound
+from sottovoce.numbers import checked
 from sottovoce.topologies import Topology
 
 DENSE_LIMIT = 1500  # parties of one part up to which every party is computed

@@ -21,12 +21,12 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.accounting import gaussian
-from sottovoce.accounting.arguments import checked, whole
+from sottovoce.accounting.mechanisms import gaussian
 from sottovoce.accounting.walk.contributions import Contributions, count_and_delta
 from sottovoce.accounting.walk.gaps import complete_gaps
 from sottovoce.accounting.walk.tradeoffs import RenyiTradeoff, WalkTradeoff, largest_order, smallest_std
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.numbers import checked, whole
 
 _LONGEST_SUM: Final = 10**7
 

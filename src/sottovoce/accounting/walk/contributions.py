@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import checked, whole
 
 
 class LikelyContributions(NamedTuple):

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sottovoce.accounting.arguments import whole
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import whole
 
 _EVERY_LENGTH = 1000  # shorter gaps are listed one by one
 _BIN_GROWTH = 1.001  # longer ones in bins, each counted as its shortest gap: at most 0.1 % above the truth

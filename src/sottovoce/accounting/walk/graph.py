@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from sottovoce.accounting.arguments import checked, chosen, whole
 from sottovoce.accounting.walk.complete import local_epsilon
 from sottovoce.accounting.walk.contributions import Contributions, count_and_delta
 from sottovoce.accounting.walk.gaps import graph_gaps
 from sottovoce.accounting.walk.tradeoffs import RenyiTradeoff, WalkTradeoff, largest_order
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import checked, chosen, whole
 from sottovoce.topologies import Dropout, Listed, RandomPair, Topology
 
 Matrix = NDArray[np.float64]

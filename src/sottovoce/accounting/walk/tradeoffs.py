@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from sottovoce.accounting import composition, gaussian
-from sottovoce.accounting.arguments import checked, whole
+from sottovoce.accounting.mechanisms import composition, gaussian
 from sottovoce.accounting.walk.gaps import GapLaw
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.numbers import checked, whole
 
 _EXPONENT_LIMIT = 600.0  # below, expm1 keeps the digits of small means and stays finite
 _LOG_B = (-30.0, 60.0)  # where the best order lies for every delta a float can hold

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.arguments import checked, chosen, whole
-from sottovoce.accounting.clipped_updates import update_sensitivity
+from sottovoce.accounting.question.clipped_updates import update_sensitivity
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.attacks.transcript import agent_gradient
 from sottovoce.clipping import vector_norm
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import checked, chosen, whole
 from sottovoce.problems import CustomLoss, LinearRegression, LogisticRegression, MeanEstimation, custom_loss
 from sottovoce.problems.sensitivity import Adjacency
 from sottovoce.topologies import Topology

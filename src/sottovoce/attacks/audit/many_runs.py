@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.accounting.account import account
-from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
-from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.participation import Participation
+from sottovoce.accounting.question.checked import Adjacency, Unit
+from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.canaries import Worlds, canary_worlds, changed_agent
@@ -31,6 +30,7 @@ from sottovoce.attacks.bounds import LowerBound, auc, clopper_pearson, gaussian_
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import check_parts, exchange_topologies
 from sottovoce.noise import Noise
+from sottovoce.numbers import checked, chosen, per_agent, whole
 from sottovoce.observers import Observer
 from sottovoce.problems import ConvexSmooth
 from sottovoce.resources import refuse_too_large, refuse_too_long

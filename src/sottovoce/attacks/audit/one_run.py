@@ -29,9 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.accounting.account import account, account_each
-from sottovoce.accounting.arguments import checked, chosen, per_agent, whole
-from sottovoce.accounting.case import Adjacency, Unit
 from sottovoce.accounting.guarantee import Guarantee
+from sottovoce.accounting.question.checked import Adjacency, Unit
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.canaries import LinearChange, canary_worlds, linear_change, linear_loss
@@ -43,6 +42,7 @@ from sottovoce.attacks.likelihood import MatchedFilter, matched_filter
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.linear import check_parts, exchange_topologies
 from sottovoce.noise import Gaussian, Laplace, Law, Noise, bind
+from sottovoce.numbers import checked, chosen, per_agent, whole
 from sottovoce.observers import Observer, view
 from sottovoce.problems import ConvexSmooth, CustomLoss, custom_loss
 from sottovoce.simulation.views import Statistic, measure

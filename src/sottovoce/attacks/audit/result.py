@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.rounding import shown
+from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.bounds import Auc, LowerBound
 

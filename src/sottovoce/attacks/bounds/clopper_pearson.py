@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
 
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.bounds.lower_bound import LowerBound, checked_confidence, checked_scores, shuffled
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, whole
 
 Thresholds = Literal["bonferroni", "split"] | float | Sequence[float]
 

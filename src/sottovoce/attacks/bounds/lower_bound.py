@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.arguments import checked
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.attacks.arrays import Floats
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

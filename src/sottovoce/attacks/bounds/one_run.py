@@ -17,9 +17,9 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
-from sottovoce.accounting.arguments import checked, whole
 from sottovoce.attacks.bounds.lower_bound import LowerBound, checked_confidence, checked_scores, shuffled
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, whole
 
 _LARGEST = 700.0  # e^700 is still a number; a bound this large needs more canaries than there are
 

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import rel_entr
 
-from sottovoce.accounting.arguments import checked
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.bounds.lower_bound import checked_confidence, checked_scores
+from sottovoce.numbers import checked
 
 _SMALLEST = 1e-300
 

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from sottovoce.accounting.arguments import whole
 from sottovoce.deployment.gopa.encoding import ring
 from sottovoce.deployment.gopa.graph import k_out_edges
 from sottovoce.deployment.gopa.masks import Masks, from_words, words_per_entry
 from sottovoce.deployment.gopa.rounded_gaussian import WORDS, RoundedGaussian
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import whole
 
 _CHUNK = 2**20  # entries drawn at a time: bounds what the draws need on top of their result
 _HELD = 2**24  # masks of one block of entries, unless asked otherwise

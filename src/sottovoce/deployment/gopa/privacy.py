@@ -22,16 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.accounting import Guarantee
-from sottovoce.accounting.arguments import whole
-from sottovoce.accounting.charged import ChargedTradeoff, Way
 from sottovoce.accounting.gopa import HonestGraph, from_pairs, party_mu
 from sottovoce.accounting.gopa.integers import IntegerNoise, integer_ways
+from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff, Way
 from sottovoce.deployment.gopa.masks import GaussianMasks
 from sottovoce.deployment.gopa.refusals import OutOfPhase
 from sottovoce.deployment.gopa.server import missing_repairs
 from sottovoce.deployment.gopa.terms import Terms
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import whole
 
 _SHOWN = 8  # members of a coalition that are named one by one
 

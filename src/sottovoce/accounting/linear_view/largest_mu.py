@@ -1,0 +1,112 @@
+"""The linear view of every agent as one number: the largest mu over gradient changes within the sensitivity.
+
+For an observer of every message the view splits into one small system per agent: what an agent receives is read, so only its own state
+and noise remain. Otherwise the whole network is one system.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sottovoce.accounting.linear_view.choice import gram, work
+from sottovoce.accounting.linear_view.gram import Gram
+from sottovoce.accounting.linear_view.worst_direction import best_pattern
+from sottovoce.linear import NetworkRound, Rounds, SystemRound, network_round, observed_round
+from sottovoce.observers import View
+
+LARGEST_WORK = 2e11  # multiplications beyond which the view is not computed: about half a minute
+MAXIMISED = 8  # agents that are typically maximised before the worst is known
+LARGEST_RESULT = 1e8  # entries of all agents' Gram matrices
+
+
+class LinearValue(NamedTuple):
+    """The linear view of one agent, at its sensitivity."""
+
+    mu: float
+    gap: float  # relative distance of the attained value
+    clear_round: int  # 0: never
+    adaptive: bool
+    public: bool
+    agent: int
+
+
+class LinearView(NamedTuple):
+    """Gram matrices of several agents, not yet maximised."""
+
+    agents: np.ndarray
+    gram: Gram
+    patterns: list[np.ndarray]  # index arrays
+
+    def value(self, position: int, sensitivity: float) -> LinearValue:
+        """Maximise over the gradient changes of the agent at this position."""
+        found, clear = self.gram, int(self.gram.clear_round[position])
+        adaptive, public = bool(found.adaptive[position]), bool(found.public[position])
+        if clear:
+            return LinearValue(np.inf, 0.0, clear, adaptive, public, int(self.agents[position]))
+        best = best_pattern(found.values[position], self.patterns)
+        upper, lower = max(float(best.upper), 0.0), max(float(best.lower), 0.0)
+        gap = 0.0 if upper == 0 else 1.0 - np.sqrt(lower / upper)
+        return LinearValue(
+            float(sensitivity * np.sqrt(upper)), float(gap), 0, adaptive, public, int(self.agents[position])
+        )
+
+    def cheap_upper(self, sensitivity: np.ndarray) -> np.ndarray:
+        """[P] a bound that needs no maximisation: the sum of absolute values."""
+        bound = sensitivity * np.sqrt(np.abs(self.gram.values).sum(axis=(1, 2)))
+        return np.where(self.gram.clear_round > 0, np.inf, bound)
+
+
+def linear_view(rounds: Rounds, view: View, agents: np.ndarray, patterns: np.ndarray) -> LinearView | None:
+    """The Gram matrices of these agents; None when the computation would be too long."""
+    indices = [np.flatnonzero(pattern) for pattern in patterns]
+    # One maximisation costs some sixty cubes of the number of rounds, and finding the worst agent takes several.
+    maximising = 60 * len(rounds) ** 3 * min(len(agents), MAXIMISED)
+    if len(rounds) ** 2 * len(agents) > LARGEST_RESULT or maximising > LARGEST_WORK:
+        return None
+    networks = [network_round(bound) for bound in rounds.distinct]
+    if _splits(rounds, view):
+        seen: dict[bytes, Gram] = {}  # agents with the same weights and links leak the same
+        parts = []
+        for p in agents:
+            systems = _one_agent(networks, rounds, int(p))
+            key = b"".join(
+                part.toarray().tobytes() for system in {id(s): s for s in systems}.values() for part in system
+            )
+            if key not in seen:
+                seen[key] = gram(systems, rounds.scales, [0])
+            parts.append(seen[key])
+        joined = Gram(*(np.concatenate([getattr(part, name) for part in parts]) for name in Gram._fields))
+        return LinearView(agents, joined, indices)
+    q = rounds.centroid.weights
+    systems = [observed_round(network, view, last=False, centroid=q) for network in networks]
+    every = [systems[index] for index in rounds.which]
+    if view.final_model:
+        every[-1] = observed_round(networks[rounds.which[-1]], view, last=True, centroid=q)
+    if min(work(every, rounds.scales, len(agents))) > LARGEST_WORK:
+        return None
+    return LinearView(agents, gram(every, rounds.scales, agents.tolist(), need_states=view.broadcast), indices)
+
+
+def _splits(rounds: Rounds, view: View) -> bool:
+    """Whether reading everything leaves one independent system per agent."""
+    single = all(
+        len(bound.exchanges) == 1 and (bound.exchanges[0].noise.owners[:, 1] < 0).all() for bound in rounds.distinct
+    )
+    return single and view.every_message and not view.final_model
+
+
+def _one_agent(networks: list[NetworkRound], rounds: Rounds, agent: int) -> list[SystemRound]:
+    """Agent p alone: its state, its links' rows and its own sources; what it receives from others is read, hence known."""
+    made = []
+    for network, bound in zip(networks, rounds.distinct, strict=True):
+        K, states = network.num_agents, network.num_states
+        own_states = np.arange(agent, states, K)
+        own_sources = np.flatnonzero(network.owners[:, 0] == agent) + states + K
+        links = bound.exchanges[0].links
+        sent = network.links[0][(links.senders == agent) & network.active[0]]
+        state = network.state[own_states]
+        columns = (own_states, np.array([states + agent]), own_sources)
+        parts = [sparse.csr_array(rows[:, part]) for rows in (state, sent) for part in columns]
+        made.append(SystemRound(*parts))
+    return [made[index] for index in rounds.which]

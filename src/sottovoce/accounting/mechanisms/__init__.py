@@ -1,0 +1,1 @@
+"""The basic mechanisms and how they compose: Gaussian, pure, sampled, randomised response."""

@@ -1,0 +1,1 @@
+"""One file per proof; `account` states the smallest value that applies."""

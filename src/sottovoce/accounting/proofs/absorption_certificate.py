@@ -1,0 +1,146 @@
+"""The absorption certificate of a run: from rounds and observer to the quadratic programme of `absorption`.
+
+It covers rounds of diffusion type whose sources have one owner each and whose links carry one source of their sender, unchanged. For
+anything else there is no certificate (None), and the account of sent messages stands.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sottovoce.accounting.proofs.absorption import (
+    Certificate,
+    Consensus,
+    Diffusion,
+    RoundLinks,
+    Terminal,
+    absorption_certificate,
+)
+from sottovoce.accounting.proofs.sent_messages import contraction, diffusion_steps, final_models_hold
+from sottovoce.linear import BoundRound, Rounds, Step
+from sottovoce.noise import known_sources, received_map
+from sottovoce.observers import View
+from sottovoce.problems import ConvexSmooth
+
+LARGEST = 300_000  # agents x rounds up to which the programme is solved
+MOST_PATTERNS = 16
+
+
+class Absorption(NamedTuple):
+    """Everything of the programme that does not depend on the protected agent."""
+
+    links: list[RoundLinks]
+    std: np.ndarray  # [T]
+    sizes: np.ndarray  # [T, A] step sizes where the unit takes part; entered with the message of that round
+    steps: Diffusion | Consensus
+    terminal: Terminal | None
+
+    def certificate(self, agent: int, sensitivity: float) -> Certificate:
+        """The certificate of one agent, for its worst participation."""
+        K = len(self.links[0].self_weights)
+        found = []
+        for sizes in self.sizes.T:
+            injection = np.zeros((len(self.std), K))
+            injection[:, agent] = sizes * sensitivity
+            found.append(
+                absorption_certificate(
+                    self.links, std=self.std, injection=injection, steps=self.steps, terminal=self.terminal
+                )
+            )
+        return max(found, key=lambda certificate: certificate.mu)
+
+
+def absorption_of(rounds: Rounds, view: View, patterns: np.ndarray, losses: ConvexSmooth) -> Absorption | None:
+    """Prepare the programme; None where it does not apply or would be too large."""
+    steps, K = diffusion_steps(rounds), len(view.members)
+    if steps is None or view.broadcast or K * len(rounds) > LARGEST or len(patterns) > MOST_PATTERNS:
+        return None
+    if view.final_model and final_models_hold(rounds) != "combination":
+        return None
+    if len(rounds.distinct[0].exchanges) != 1:
+        return None
+    distinct = [_round_links(bound, view) for bound in rounds.distinct]
+    if any(links is None for links in distinct):
+        return None
+    made = [links for links in distinct if links is not None]
+    local = _local_steps(steps, losses)
+    if local is None:
+        return None
+    sizes = np.zeros((len(rounds), len(patterns)))
+    for t, (kind, size) in enumerate(steps):
+        enters = t if kind == "atc" else t + 1
+        if kind != "average" and enters < len(rounds):
+            sizes[enters] += size * patterns[:, t]
+    return Absorption(
+        links=[made[index] for index in rounds.which],
+        std=rounds.scales,
+        sizes=sizes,
+        steps=local,
+        terminal=_terminal(rounds) if view.final_model else None,
+    )
+
+
+def _local_steps(steps: list[Step], losses: ConvexSmooth) -> Diffusion | Consensus | None:
+    kinds = {step.kind for step in steps} - {"average"}
+    if kinds <= {"atc", "cta"}:
+        factors = np.ones(len(steps) - 1)
+        for t, (kind, size) in enumerate(steps):
+            between = t - 1 if kind == "atc" else t
+            if kind != "average" and 0 <= between < len(factors):
+                factors[between] *= contraction(size, losses)
+        return Diffusion(factors)
+    if kinds == {"consensus"}:
+        for step in steps:
+            contraction(step.size, losses)  # refuses steps that are too long
+        return Consensus(np.array([step.size for step in steps[:-1]]), losses.nu, losses.beta)
+    return None
+
+
+def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
+    links, noise = bound.exchanges[0]
+    K, S = len(links.perron), noise.num_sources
+    active = np.flatnonzero(links.weights > 0)
+    position = np.full(len(links.senders), -1)
+    position[active] = np.arange(len(active))
+    used = (position[noise.link_index] >= 0) & (noise.link_value != 0)
+    place, source = position[noise.link_index[used]], noise.link_source[used]
+    one_each = np.array_equal(np.sort(place), np.arange(len(active)))
+    if (
+        not one_each
+        or not np.all(noise.link_value[used] == 1.0)
+        or (noise.owners[:, 1] >= 0).any()
+        or noise.of_relay.any()
+    ):
+        return None
+    link_source = np.zeros(len(active), dtype=int)
+    link_source[place] = source
+    kept = noise.self_value != 0
+    agents, own_value = noise.self_index[kept], noise.self_value[kept]
+    own_source, own_factor = np.full(K, -1), np.zeros(K)
+    if len(np.unique(agents)) != len(agents) or (own_value > 1.0).any():
+        return None
+    own_source[agents], own_factor[agents] = noise.self_source[kept], own_value
+    known = known_sources(noise.owners, view.members)
+    read = np.zeros(S, dtype=bool)
+    read[link_source[view.links[0][active] & ~view.members[links.senders[active]]]] = True
+    return RoundLinks(
+        senders=links.senders[active],
+        receivers=links.receivers[active],
+        weights=links.weights[active],
+        link_source=link_source,
+        self_weights=links.self_weights,
+        own_source=own_source,
+        own_factor=own_factor,
+        owners=noise.owners[:, 0],
+        read=read,
+        known=known,
+    )
+
+
+def _terminal(rounds: Rounds) -> Terminal:
+    """The centroid after the last combination, as weights of its messages and sources."""
+    links, noise = rounds.at(len(rounds) - 1).exchanges[0]
+    q = rounds.centroid.weights
+    messages = links.self_weights * q
+    np.add.at(messages, links.senders, links.weights * q[links.receivers])
+    return Terminal(messages, np.asarray(received_map(noise, links).T @ q))

@@ -1,0 +1,44 @@
+"""Noise in every gradient: one argument for every algorithm, graph and observer.
+
+All that agent p computes follows from its noisy gradients and from what it receives. Give the observer everything but p's data and p's noise, and
+all noisy gradients of p: T L of them, each taken at a point that the ones before determine, so that also one record needs no promise.
+
+    Gaussian       mu^2    = L sum_t Delta^2 / scale_t^2
+    Laplace laws   epsilon = L sum_t Delta / scale_t
+
+over the rounds t in which gradients make any difference: all of them in learning, the first one in gossip.
+Who reads the messages of one-step methods with self-noise learns as much; the value is stated as an upper bound for all observers.
+"""
+
+import numpy as np
+
+from sottovoce.accounting.proofs.sent_values import SentValues, values_at_public_points
+from sottovoce.accounting.question.sizes import check_range
+from sottovoce.algorithms import Algorithm
+from sottovoce.linear import uses_gradients
+from sottovoce.noise import Noise
+
+
+def gradient_values(
+    algorithm: Algorithm, noise: Noise, patterns: np.ndarray, *, num_agents: int, pure: bool
+) -> SentValues:
+    """What the noisy gradients of an agent give away, at sensitivity one; the same for every agent.
+
+    Args:
+        algorithm: as it runs, with all its local steps.
+        noise: in gradients.
+        patterns: [A, T] rounds in which the protected unit takes part.
+        num_agents: K.
+        pure: price in epsilon (Laplace laws), else in mu^2.
+    """
+    assert noise.law is not None  # only the scheme without noise has none
+    rounds = patterns.shape[1]
+    scales = noise.law.scale * noise.factors(rounds)
+    check_range("the scale of the noise", scales)
+    used = uses_gradients(algorithm, rounds)
+    with np.errstate(divide="ignore"):
+        price = algorithm.gradients_per_round / (scales if pure else scales**2)  # [T]
+    spent = np.cumsum(np.where(patterns & used, price[None, :], 0.0), axis=1).max(axis=0)  # [T]
+    everyone = (len(scales), num_agents)
+    each = np.broadcast_to(np.where(used, price, 0.0)[:, None], everyone)
+    return values_at_public_points(np.broadcast_to(spent[:, None], everyone), pure=pure, each=each)

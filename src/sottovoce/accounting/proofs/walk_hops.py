@@ -1,0 +1,133 @@
+"""A walking token in the accountant: what all contributions give away in clear sight, and what agents who wait for the token see.
+
+Whoever reads every hop sees each contribution of agent p behind the noise of that hop alone: N contributions cost N times one, at most those in
+the N rounds with the least noise. Steps and noise are those of the functions that run: a hop must be w - step g(w) and nothing else, or every
+gradient must carry noise of its own. Agents who see the token only when they hold it are covered by `walk`: under the promise of
+convex, smooth losses and steps of at most 2 / beta, the noises between two visits hide a contribution together.
+"""
+
+import heapq
+
+import numpy as np
+
+from sottovoce.accounting.proofs.sent_messages import contraction
+from sottovoce.accounting.proofs.sent_values import SentValues, values_at_public_points
+from sottovoce.accounting.question.sizes import check_range
+from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.linear import check_walk, diffusion_step, linear_rounds
+from sottovoce.noise import Noise
+from sottovoce.observers import View
+from sottovoce.problems import ConvexSmooth
+from sottovoce.topologies import Topology
+
+
+def contributions_of(algorithm: Algorithm, rounds: int) -> int:
+    """N, the most gradients that one agent adds in this many hops."""
+    return rounds if algorithm.contributions is None else min(rounds, algorithm.contributions)
+
+
+def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
+    """[T] mu of one contribution of sensitivity one in every hop, or epsilon for the Laplace laws; inf where no noise is added."""
+    if noise.law is None:
+        return np.full(rounds, np.inf)
+    scales = noise.law.scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
+    steps = np.ones(rounds) if noise.in_gradients else _steps(algorithm, rounds)
+    check_range("a step", steps)
+    check_range("the scale of the noise", scales)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(steps > 0, steps / scales, 0.0)
+
+
+def walk_values(algorithm: Algorithm, noise: Noise, *, rounds: int, num_agents: int, pure: bool) -> SentValues:
+    """What every agent's contributions give away to somebody who sees each of them, at sensitivity one.
+
+    Raises:
+        UnsupportedClaim: somebody but the holder of the token acts, or the holder does more than a gradient step.
+    """
+    check_walk(algorithm, rounds)
+    prices = hop_prices(algorithm, noise, rounds) ** (1 if pure else 2)
+    if noise.in_gradients:  # each gradient of a hop has noise of its own
+        prices = algorithm.gradients_per_round * prices
+    most = contributions_of(algorithm, rounds)
+    spent = prices[0] * np.minimum(np.arange(1, rounds + 1), most)
+    if not np.all(prices == prices[0]):
+        spent = _largest_so_far(prices, most)
+    return values_at_public_points(np.repeat(spent[:, None], num_agents, axis=1), pure=pure)
+
+
+def _steps(algorithm: Algorithm, rounds: int) -> np.ndarray:
+    """[T] the step size of every hop, read off what the holder of the token does.
+
+    Raises:
+        UnsupportedClaim: it does something else than one gradient step at the token.
+    """
+    forms = linear_rounds(algorithm, rounds)
+    kinds = [diffusion_step(form) for form in forms.forms]
+    for t in range(rounds):
+        step = kinds[forms.which[t]]
+        if step is None or step.kind not in ("atc", "average"):
+            raise UnsupportedClaim(
+                f"a token is accounted for when its holder hands on w - step g(w), one gradient at the token itself; in round {t + 1} "
+                f"'{algorithm.name}' does something else. Use sv.algorithms.random_walk, or noise in every gradient, sv.noise.gradient(law)."
+            )
+    sizes = np.array([0.0 if step is None else step.size for step in kinds])
+    return np.asarray(sizes[forms.which])
+
+
+def _largest_so_far(prices: np.ndarray, most: int) -> np.ndarray:
+    """[T] the sum of the `most` largest of the first t prices."""
+    held: list[float] = []
+    sums = np.empty(len(prices))
+    for t, price in enumerate(prices):
+        if len(held) < most:
+            heapq.heappush(held, float(price))
+        else:
+            heapq.heappushpop(held, float(price))
+        sums[t] = sum(held)
+    return sums
+
+
+def waits_for_the_token(view: View, *, taps: bool) -> bool:
+    """Whether the observer sees the token only when a member holds it."""
+    return bool(view.members.any()) and not (taps or view.every_message or view.final_model)
+
+
+def walk_tradeoff(
+    topology: Topology,
+    algorithm: Algorithm,
+    noise: Noise,
+    view: View,
+    *,
+    agent: int,
+    sensitivity: float,
+    rounds: int,
+    losses: ConvexSmooth,
+) -> WalkTradeoff:
+    """What members who wait for the token learn about one agent.
+
+    Raises:
+        UnsupportedClaim: steps beyond the promise, or steps and noise that change from hop to hop.
+    """
+    steps = np.unique(_steps(algorithm, rounds))
+    for step in steps:
+        contraction(float(step), losses)  # refuses steps that are too long
+    prices = hop_prices(algorithm, noise, rounds)
+    if len(steps) > 1 or not np.all(prices == prices[0]):
+        raise UnsupportedClaim(
+            "contributions to a token are hidden by the noise of several hops together, which is proved for the same step and noise in every "
+            "hop. Use a constant step and no schedule, or leave the promise out for the local guarantee."
+        )
+    return WalkTradeoff(
+        gaps=gap_law(topology, view, agent=agent, rounds=rounds),
+        contributions=contributions_of(algorithm, rounds),
+        noise_multiplier=1.0 / (float(prices[0]) * sensitivity),
+    )
+
+
+def gap_law(topology: Topology, view: View, *, agent: int, rounds: int) -> GapLaw:
+    """The law of how many noises hide a contribution of the agent before it or a member has the token again."""
+    if topology.is_uniform:
+        return complete_gaps(topology.num_agents, rounds=rounds, observers=int(view.members.sum()))
+    return graph_gaps(topology.matrix.T, agent=agent, observers=np.flatnonzero(view.members).tolist(), rounds=rounds)
