@@ -12,8 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sottovoce import accounting, algorithms, clipping, noise, observers, problems, theory, topologies
-from sottovoce.accounting import Guarantee, account
-from sottovoce.accounting.calibration import calibrate
+from sottovoce.accounting import Guarantee, Question, account, calibrate
 from sottovoce.errors import (
     BudgetExhausted,
     ConfigError,
@@ -53,6 +52,7 @@ __all__ = [
     "Guarantee",
     "IncompatibleChoice",
     "ProtocolError",
+    "Question",
     "Run",
     "SottovoceError",
     "UnsupportedClaim",

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ConfigError
 
 SMALLEST, LARGEST = 1e-100, 1e100  # squares stay within the range of floating-point numbers
+# Of steps and noise: the square of a step over that of a scale is a normal number.
+LEAST_SQUARED, MOST_SQUARED = 1e-62, 1e62
 
 
 def checked(name: str, value: float, interval: str) -> float:
@@ -55,20 +57,53 @@ def chosen(name: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def positive_numbers(name: str, value: ArrayLike, *, count: int | None = None, why: str = "") -> np.ndarray:
+    """Return one positive finite number, or a list of them, as an array.
+
+    Args:
+        name: of the argument.
+        value: one number or a flat list of numbers.
+        count: how many a list must have; None: any number.
+        why: what to do about a value that will not do.
+
+    Raises:
+        ConfigError: another shape, or something that is no positive finite number.
+    """
+    try:
+        given = np.asarray(value)
+    except ValueError:  # lists of unequal lengths
+        given = np.asarray(None)
+    shaped = given.ndim == 0 or (given.ndim == 1 and count in (None, len(given)))
+    numbers = given.dtype.kind in "fiu" and shaped and given.size > 0
+    if not numbers or not ((given > SMALLEST) & (given < LARGEST)).all():
+        each = "one for each agent" if count is None else f"one for each of the {count} agents"
+        raise ConfigError(f"{name} = {value!r}; it must be one finite number above 0, or {each}. {why}".rstrip())
+    return given.astype(float)
+
+
 def per_agent(name: str, value: ArrayLike, num_agents: int) -> np.ndarray:
     """Return [K] positive finite numbers from one number or one per agent.
 
     Raises:
         ConfigError: another shape, or something that is no positive finite number.
     """
-    given = np.asarray(value)
-    numbers = given.dtype.kind in "fiu" and given.shape in ((), (num_agents,))
-    if not numbers or not ((given > SMALLEST) & (given < LARGEST)).all():
+    given = positive_numbers(name, value, count=num_agents, why="Clip the gradients to have one.")
+    return np.broadcast_to(given, (num_agents,))
+
+
+def within_range(what: str, values: ArrayLike, low: float = LEAST_SQUARED, high: float = MOST_SQUARED) -> None:
+    """Refuse numbers that are not zero and beyond these sizes: a price that rounds to zero would be stated as perfect privacy.
+
+    Raises:
+        ConfigError: naming the number.
+    """
+    sizes = np.abs(np.asarray(values, dtype=float)).ravel()
+    beyond = sizes[(sizes != 0) & ~((sizes > low) & (sizes < high))]
+    if len(beyond):
         raise ConfigError(
-            f"{name} = {value!r}; it must be one finite number above 0, or one for each of the {num_agents} agents. "
-            f"Clip the gradients to have one."
+            f"{what} is {beyond[0]:g}; to be accounted it must lie between {low:g} and {high:g}, so that squares neither overflow nor vanish. "
+            f"Measure models in other units."
         )
-    return np.broadcast_to(given.astype(float), (num_agents,))
 
 
 @cache

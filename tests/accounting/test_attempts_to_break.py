@@ -238,7 +238,7 @@ def test_a_linear_part_that_is_another_algorithm_is_refused():
         )
 
 
-def test_no_agent_is_the_worst_when_sampled_agents_are_heard_in_different_numbers_of_rounds():
+def test_the_worst_is_taken_at_each_delta_when_sampled_agents_are_heard_in_different_numbers_of_rounds():
     options = {
         "rounds": 2,
         "sensitivity": [1.92, 1.92, 2.5],
@@ -252,10 +252,14 @@ def test_no_agent_is_the_worst_when_sampled_agents_are_heard_in_different_number
         sv.noise.independent(UNIT),
         observers.eavesdropper(),
     )
-    with pytest.raises(sv.UnsupportedClaim, match="different numbers of rounds"):
-        sv.account(*arguments, **options)
-    each = sv.accounting.account_each(*arguments[:3], arguments[3], **options)
+    worst = sv.account(*arguments, **options)
+    each = sv.accounting.account_each(*arguments, **options)
     assert {guarantee.agent for guarantee in each} == {0, 1, 2}
+    for delta in (1e-2, 1e-4, 1e-8):
+        assert worst.epsilon(delta) == max(guarantee.epsilon(delta) for guarantee in each)
+    largest = {delta: max(each, key=lambda one: one.epsilon(delta)).agent for delta in (1e-2, 1e-8)}
+    assert len(set(largest.values())) == 2, "no agent is the worst at every delta"
+    assert "at each delta" in worst.reason
 
 
 def test_the_worst_of_sampled_agents_is_the_one_with_the_largest_sensitivity():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff, Way, charged_delta
+from sottovoce.accounting.gopa.imperfect_noise import ChargedTradeoff, Way, charged_delta
 from sottovoce.errors import ConfigError, UnsupportedClaim
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sottovoce.accounting import gaussian, gopa
+from sottovoce.accounting.gopa.imperfect_noise import ChargedTradeoff
 from sottovoce.accounting.gopa.integers import IntegerNoise, integer_delta, integer_ways
-from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff
 from sottovoce.errors import ConfigError
 
 EPSILONS = np.linspace(0.0, 4.0, 9)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import sottovoce as sv
 from sottovoce.accounting.proofs.contraction import contraction_mu
-from sottovoce.accounting.proofs.sent_messages import contraction
 from sottovoce.accounting.question.local_steps import one_step
+from sottovoce.accounting.question.promise import contraction
 
 STEP, STD, T, L = 0.2, 0.7, 6, 4
 LAW = sv.noise.Gaussian(std=STD)

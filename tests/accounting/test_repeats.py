@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sottovoce as sv
 from sottovoce.accounting import gaussian, pure, repeated
 from sottovoce.accounting.gopa import MaskedTradeoff
-from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff, Way
+from sottovoce.accounting.gopa.imperfect_noise import ChargedTradeoff, Way
 from sottovoce.accounting.tradeoff import (
     FixedSizeTradeoff,
     GaussianTradeoff,

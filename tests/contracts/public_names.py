@@ -1,4 +1,4 @@
-"""The public names of the package with their signatures, as data: `python tests/contracts/public_names.py` writes them anew.
+"""The public names of the package with their signatures, as data: `python tests/contracts/public_names.py` adds new ones.
 
 A public name is one that some `__all__` lists. From one release to the next names may be added; one that goes, moves or takes other arguments
 needs a release with a warning first. So the file beside this one is only ever added to.
@@ -63,4 +63,5 @@ def _parameter(one: inspect.Parameter) -> str:
 
 
 if __name__ == "__main__":
-    LISTED.write_text(json.dumps(public_names(), indent=1) + "\n")
+    listed = json.loads(LISTED.read_text())  # as they were: what is new is added, nothing is rewritten
+    LISTED.write_text(json.dumps(dict(sorted({**public_names(), **listed}.items())), indent=1) + "\n")

@@ -17,10 +17,11 @@ from sottovoce.accounting.mechanisms import (
     randomized_response,
     subsampled,
 )
-from sottovoce.accounting.mechanisms.repeats import repeated
 from sottovoce.accounting.proofs import absorption
 from sottovoce.accounting.question import message_change
 from sottovoce.accounting.question.participation import cyclic, poisson
+from sottovoce.accounting.question.question import Question
+from sottovoce.accounting.tradeoff import repeated
 from sottovoce.problems import ConvexSmooth
 
 # Modules that moved into rooms stay importable by their first name too: `import sottovoce.accounting.gaussian`.
@@ -32,6 +33,7 @@ for _moved in (
 __all__ = [
     "ConvexSmooth",
     "Guarantee",
+    "Question",
     "account",
     "account_each",
     "calibrate",

@@ -1,6 +1,7 @@
 """sv.account: the tightest guarantee that is proven for an observer.
 
-Candidates, each true on its own (docs/guarantees.md); the smallest is stated, with its name:
+A question is checked once (`question`), everything that all agents share is found once (`proofs.evidence`), each proof that applies states its
+value (`proofs`), and the smallest is stated, with its name:
 
     exact                   the observer can compute every state, so the linear view holds for adaptive gradients
     sent-messages           everything the agent sends, given to somebody who knows all the rest
@@ -16,54 +17,40 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff
-from sottovoce.accounting.proofs.candidates import Prepared
-from sottovoce.accounting.question.checked import Adjacency, Case, Unit
-from sottovoce.accounting.question.checks import (
-    check_colluding,
-    check_observers,
-    check_participation,
-    check_parts,
-    check_together,
-    check_words,
-    compares_same_model,
-)
-from sottovoce.accounting.question.clipped_updates import check_clipped_update
-from sottovoce.accounting.question.participation import Participation, Poisson
-from sottovoce.accounting.tradeoff import (
-    GaussianTradeoff,
-    PureTradeoff,
-    SampledTradeoff,
-    SubsampledTradeoff,
-    Tradeoff,
-    WorstTradeoff,
-)
-from sottovoce.accounting.walk import WalkTradeoff
+from sottovoce.accounting.linear_view.largest_mu import LinearValue
+from sottovoce.accounting.proofs import PROOFS, WAYS
+from sottovoce.accounting.proofs.evidence import Evidence
+from sottovoce.accounting.proofs.proof import PAGE, Statement
+from sottovoce.accounting.proofs.words import assumptions, unsupported, why_clear
+from sottovoce.accounting.question.asked import Asked, ask, check_agent, check_observers
+from sottovoce.accounting.question.participation import Participation, Poisson, describe_participation
+from sottovoce.accounting.question.question import ADJACENCY, PARTICIPATION, UNIT, Question, the_question
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, Tradeoff, WorstTradeoff, worst_of
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import exchange_topologies, one_thread
+from sottovoce.linear import one_thread
 from sottovoce.noise import Noise
-from sottovoce.numbers import checked, per_agent
-from sottovoce.observers import Observer, view
-from sottovoce.problems import ConvexSmooth, Sensitivity
+from sottovoce.observers import Observer
+from sottovoce.problems import Adjacency, ConvexSmooth, Unit
 from sottovoce.topologies import Topology
+
+EQUAL = 1e-9  # relative difference of values that count as equal: what the last digits of two proofs say
 
 
 @overload
 def account(
-    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observer, *, rounds: int, sensitivity: ArrayLike,
+    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observer, *, rounds: int | None = ..., sensitivity: ArrayLike | None = ...,
     unit: Unit = ..., adjacency: Adjacency = ..., participation: Participation = ..., losses: ConvexSmooth | None = ...,
-    agent: int | None = ..., same_model: bool | None = ...,
+    agent: int | None = ..., same_model: bool | None = ..., question: Question | None = ...,
 ) -> Guarantee: ...  # fmt: skip
 
 
 @overload
 def account(
-    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Sequence[Observer], *, rounds: int, sensitivity: ArrayLike,
-    unit: Unit = ..., adjacency: Adjacency = ..., participation: Participation = ..., losses: ConvexSmooth | None = ...,
-    agent: int | None = ..., same_model: bool | None = ...,
+    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Sequence[Observer], *, rounds: int | None = ...,
+    sensitivity: ArrayLike | None = ..., unit: Unit = ..., adjacency: Adjacency = ..., participation: Participation = ...,
+    losses: ConvexSmooth | None = ..., agent: int | None = ..., same_model: bool | None = ..., question: Question | None = ...,
 ) -> list[Guarantee]: ...  # fmt: skip
 
 
@@ -73,14 +60,15 @@ def account(
     noise: Noise,
     observer: Observer | Sequence[Observer],
     *,
-    rounds: int,
-    sensitivity: ArrayLike,
-    unit: Unit = "agent",
-    adjacency: Adjacency = "replace",
-    participation: Participation = "every-round",
+    rounds: int | None = None,
+    sensitivity: ArrayLike | None = None,
+    unit: Unit = UNIT,
+    adjacency: Adjacency = ADJACENCY,
+    participation: Participation = PARTICIPATION,
     losses: ConvexSmooth | None = None,
     agent: int | None = None,
     same_model: bool | None = None,
+    question: Question | None = None,
 ) -> Guarantee | list[Guarantee]:
     """How much an observer can learn about an agent's data.
 
@@ -89,39 +77,31 @@ def account(
         algorithm: what an agent does in a round.
         noise: how messages are perturbed.
         observer: who looks; a list gives a list of guarantees.
-        rounds: exchanges. The gradient of the last round counts only where it is sent or released.
-        sensitivity: the largest change of one round's gradient when the protected unit changes, in the norm of the noise's law (l1 for
-            Laplace, l2 otherwise). unit="agent": between any two gradients of the agent, unless `same_model` says otherwise.
-            unit="record": at the same model. One number, or one per agent. A plain number is the caller's claim; what
-            `problem.sensitivity` returns says itself what it is true for.
-        unit: what is protected: the agent's whole data, or one record.
-        adjacency: how two worlds differ; it must be the one the sensitivity was computed for.
+        rounds: with the other keywords, the parts of a question, which `sv.Question` explains; needed where no question is given.
+        sensitivity: the largest change of one round's gradient; needed where no question is given.
+        unit: what is protected.
+        adjacency: how two worlds differ.
         participation: rounds in which the protected record takes part.
-        losses: a promise about all local losses, or None.
+        losses: a promise about all local losses.
         agent: whose data; None is the worst agent outside the observer.
-        same_model: whether the sensitivity compares gradients at the same model only; None: for a record yes; for an agent, as a
-            `Sensitivity` says of itself, and yes under losses with nu > 0, whose gradients move apart with the models.
+        same_model: whether the sensitivity compares gradients at the same model only.
+        question: in place of all these keywords.
 
     Raises:
         UnsupportedClaim: no guarantee of this kind is proved.
         ConfigError: malformed input, or an agent that belongs to the observer.
     """
-    if not isinstance(observer, Observer):
-        check_observers(observer)
-        return [
-            account(
-                topology, algorithm, noise, one, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
-                participation=participation, losses=losses, agent=agent, same_model=same_model,
-            )
-            for one in observer
-        ]  # fmt: skip
-    case = _case(
-        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
-        participation=participation, losses=losses, same_model=same_model,
+    whole = the_question(
+        question,
+        {
+            "rounds": rounds, "sensitivity": sensitivity, "unit": unit, "adjacency": adjacency, "participation": participation,
+            "losses": losses, "agent": agent, "same_model": same_model,
+        },
     )  # fmt: skip
-    if agent is None:
-        return _worst(case)
-    return _of_agent(case, _checked_agent(agent, case))
+    if isinstance(observer, Observer):
+        return _answer(ask(topology, algorithm, noise, observer, whole))
+    check_observers(observer)
+    return [_answer(ask(topology, algorithm, noise, one, whole)) for one in observer]
 
 
 def account_each(
@@ -130,20 +110,24 @@ def account_each(
     noise: Noise,
     observer: Observer,
     *,
-    rounds: int,
-    sensitivity: ArrayLike,
-    unit: Unit = "agent",
-    adjacency: Adjacency = "replace",
-    participation: Participation = "every-round",
+    rounds: int | None = None,
+    sensitivity: ArrayLike | None = None,
+    unit: Unit = UNIT,
+    adjacency: Adjacency = ADJACENCY,
+    participation: Participation = PARTICIPATION,
     losses: ConvexSmooth | None = None,
     same_model: bool | None = None,
+    question: Question | None = None,
 ) -> list[Guarantee]:
     """The guarantee of every agent outside the observer, in one pass; arguments as in `account`."""
-    case = _case(
-        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
-        participation=participation, losses=losses, same_model=same_model,
+    whole = _of_all_agents(
+        question,
+        {
+            "rounds": rounds, "sensitivity": sensitivity, "unit": unit, "adjacency": adjacency, "participation": participation,
+            "losses": losses, "same_model": same_model,
+        },
     )  # fmt: skip
-    return _of_each(case)
+    return _answers(ask(topology, algorithm, noise, observer, whole))
 
 
 def sent_by_round(
@@ -152,13 +136,14 @@ def sent_by_round(
     noise: Noise,
     observer: Observer,
     *,
-    rounds: int,
-    sensitivity: ArrayLike,
-    unit: Unit = "agent",
-    adjacency: Adjacency = "replace",
-    participation: Participation = "every-round",
+    rounds: int | None = None,
+    sensitivity: ArrayLike | None = None,
+    unit: Unit = UNIT,
+    adjacency: Adjacency = ADJACENCY,
+    participation: Participation = PARTICIPATION,
     losses: ConvexSmooth | None = None,
     same_model: bool | None = None,
+    question: Question | None = None,
 ) -> list[Tradeoff] | None:
     """What every agent outside the observer has given away by its messages after each round, at most; arguments as in `account`.
 
@@ -166,141 +151,123 @@ def sent_by_round(
         One trade-off per round, for the messages up to it; a model that the observer is given counts in the last round, when it is
         released. None where only the whole run is known.
     """
-    case = _case(
-        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
-        participation=participation, losses=losses, same_model=same_model,
+    whole = _of_all_agents(
+        question,
+        {
+            "rounds": rounds, "sensitivity": sensitivity, "unit": unit, "adjacency": adjacency, "participation": participation,
+            "losses": losses, "same_model": same_model,
+        },
     )  # fmt: skip
-    return _sent_by_round(case)
+    return _sent_by_round(ask(topology, algorithm, noise, observer, whole))
+
+
+def _of_all_agents(question: Question | None, given: dict[str, object]) -> Question:
+    whole = the_question(question, given)
+    if whole.agent is not None:
+        raise ConfigError(f"agent = {whole.agent}: every agent outside the observer is accounted. Leave agent out.")
+    return whole
 
 
 @one_thread
-def _sent_by_round(case: Case) -> list[Tradeoff] | None:
-    agents = np.flatnonzero(~case.view.members)
-    spent = Prepared.of(case, agents).sent.spent
-    if spent is None or isinstance(case.participation, Poisson):
+def _sent_by_round(asked: Asked) -> list[Tradeoff] | None:
+    evidence = _evidence(asked)
+    spent, agents = evidence.sent.spent, evidence.agents
+    if spent is None or isinstance(asked.participation, Poisson):
         return None
-    values = case.sensitivity[agents] * (spent[:, agents] if case.pure else np.sqrt(spent[:, agents]))
-    kind = PureTradeoff if case.pure else GaussianTradeoff
+    values = asked.sensitivity[agents] * (spent[:, agents] if asked.pure else np.sqrt(spent[:, agents]))
+    kind = PureTradeoff if asked.pure else GaussianTradeoff
     return [kind(float(value)) for value in values.max(axis=1)]
 
 
 @one_thread
-def _of_agent(case: Case, agent: int) -> Guarantee:
-    return Prepared.of(case, np.array([agent])).guarantee(0)
+def _answer(asked: Asked) -> Guarantee:
+    agent = asked.question.agent
+    if agent is None:
+        return _worst(_evidence(asked))
+    named = check_agent(agent, asked)
+    evidence = _evidence(asked, agents=np.array([named]))
+    return _with_linear_view(_guarantee(evidence, named), evidence, evidence.linear_value(named))
 
 
 @one_thread
-def _of_each(case: Case) -> list[Guarantee]:
-    prepared = Prepared.of(case, np.flatnonzero(~case.view.members))
-    return [prepared.guarantee(position) for position in range(len(prepared.agents))]
+def _answers(asked: Asked) -> list[Guarantee]:
+    evidence = _evidence(asked)
+    agents = [int(agent) for agent in evidence.agents]
+    return [_with_linear_view(_guarantee(evidence, agent), evidence, evidence.linear_value(agent)) for agent in agents]
 
 
-@one_thread
-def _worst(case: Case) -> Guarantee:
+def _evidence(asked: Asked, agents: np.ndarray | None = None) -> Evidence:
+    outside = np.flatnonzero(~asked.view.members)
+    return Evidence(asked, outside if agents is None else agents, WAYS)
+
+
+def _worst(evidence: Evidence) -> Guarantee:
     """The largest guarantee over the agents, and the largest linear view; agents that cannot be the worst are not computed."""
-    prepared = Prepared.of(case, np.flatnonzero(~case.view.members))
-    bound = prepared.first_bounds()
-    worst: Guarantee | None = None
-    shown: set[int] = set()  # rounds that show something of an agent, under Poisson sampling
-    laws: list[WalkTradeoff] = []  # of every agent, on a walk
-    for position in np.argsort(-bound, kind="stable"):
-        if worst is not None and bound[position] <= _size(worst):
+    bounds = evidence.first_bounds()
+    found: list[Guarantee] = []
+    largest = -math.inf
+    for position in np.argsort(-bounds, kind="stable"):
+        if bounds[position] <= largest:
             break
-        found = prepared.guarantee(int(position), with_linear=False)
-        if isinstance(found.tradeoff, SubsampledTradeoff):
-            shown.add(found.tradeoff.rounds)
-        if isinstance(found.tradeoff, WalkTradeoff):
-            laws.append(found.tradeoff)
-        if worst is None or _size(found) > _size(worst):
-            worst = found
-    if len(shown) > 1:
-        raise UnsupportedClaim(
-            "under Poisson sampling agents who are heard in different numbers of rounds have no common order: which is the worst depends "
-            "on delta. Ask for one agent (agent=...), or for each (sv.accounting.account_each)."
-        )
-    assert worst is not None  # somebody is outside the observer
-    if laws:
-        return _worst_of_walks(laws, worst)
-    linear = prepared.worst_linear()
-    if linear is None:
-        return worst
+        agent = int(evidence.agents[position])
+        stated = _smallest(evidence, agent)
+        largest = max(largest, stated.value)
+        found.append(_stated(evidence, agent, stated))
+    tradeoff = worst_of([one.tradeoff for one in found])
+    named = next((one for one in found if one.tradeoff == tradeoff), found[0])
+    if isinstance(tradeoff, WorstTradeoff):
+        reason = f"{named.reason} The value is the largest over all agents outside the observer, at each delta."
+        named = replace(named, tradeoff=tradeoff, reason=reason)
+    return _with_linear_view(named, evidence, evidence.worst_linear())
+
+
+def _guarantee(evidence: Evidence, agent: int) -> Guarantee:
+    return _stated(evidence, agent, _smallest(evidence, agent))
+
+
+def _smallest(evidence: Evidence, agent: int) -> Statement:
+    """The smallest value that some proof states about the agent."""
+    found: list[Statement] = []
+    for proof in PROOFS:
+        stated = proof.states(evidence, agent) if proof.where <= evidence.kinds else None
+        if stated is not None and proof.alone:
+            return stated
+        if stated is not None:
+            found.append(stated)
+    if not found:
+        raise UnsupportedClaim(unsupported(evidence))
+    least = min(stated.value for stated in found)
+    # Of equal values the exact one is stated, else that of the first proof, whatever the last digits say.
+    return min(found, key=lambda stated: (stated.value > least * (1 + EQUAL), stated.validity != "exact"))
+
+
+def _stated(evidence: Evidence, agent: int, best: Statement) -> Guarantee:
+    """The guarantee in full."""
+    asked, infinite = evidence.asked, math.isinf(best.value)
+    return Guarantee(
+        observer=asked.observer.name,
+        agent=agent,
+        unit=asked.unit,
+        adjacency=asked.adjacency,
+        rounds=asked.rounds,
+        participation=describe_participation(asked.participation) if asked.sampling is None else str(asked.sampling),
+        tradeoff=best.tradeoff,
+        validity="infinite" if infinite else best.validity,
+        reason=why_clear(evidence, agent) if infinite else best.reason,
+        source=f"{PAGE}, section 'When nothing is hidden'" if infinite else best.source,
+        assumptions=() if infinite else assumptions(evidence, agent, best),
+        meaning=None if infinite else best.meaning,
+        details=best.details,
+    )
+
+
+def _with_linear_view(guarantee: Guarantee, evidence: Evidence, linear: LinearValue | None) -> Guarantee:
+    if linear is None or evidence.asked.growth_is_promised:
+        return guarantee
     return replace(
-        worst,
+        guarantee,
         linear_mu=linear.mu,
-        linear_validity=prepared.linear_validity(linear),
+        linear_validity=evidence.linear_validity(linear),
         linear_gap=linear.gap,
         linear_agent=linear.agent,
     )
-
-
-def _worst_of_walks(laws: list[WalkTradeoff], worst: Guarantee) -> Guarantee:
-    """On a walk, which agent is the most exposed may depend on delta: all of them together."""
-    distinct = {
-        (one.noise_multiplier, one.gaps.lengths.tobytes(), one.gaps.probabilities.tobytes()): one for one in laws
-    }
-    if len(distinct) == 1:
-        return worst
-    reason = f"{worst.reason} The value is the largest over all agents outside the observer, at each delta."
-    return replace(worst, tradeoff=WorstTradeoff(tuple(distinct.values())), reason=reason)
-
-
-def _size(guarantee: Guarantee) -> float:
-    """What guarantees of one law are compared by."""
-    if isinstance(guarantee.tradeoff, WalkTradeoff):
-        return guarantee.tradeoff.gaps.mean_inverse / guarantee.tradeoff.noise_multiplier**2
-    assert not isinstance(guarantee.tradeoff, WorstTradeoff | ChargedTradeoff)  # of single agents, with ideal noise
-    if isinstance(guarantee.tradeoff, MaskedTradeoff):  # the same graph law for all
-        return guarantee.tradeoff.local
-    if isinstance(guarantee.tradeoff, SampledTradeoff):  # the same rate for all: less noise or more rounds is worse
-        return math.sqrt(guarantee.tradeoff.rounds) / guarantee.tradeoff.noise_multiplier
-    return (
-        guarantee.tradeoff.mu if isinstance(guarantee.tradeoff, GaussianTradeoff) else guarantee.tradeoff.pure_epsilon
-    )
-
-
-def _case(
-    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observer, *, rounds: int, sensitivity: ArrayLike, unit: Unit,
-    adjacency: Adjacency, participation: Participation, losses: ConvexSmooth | None, same_model: bool | None,
-) -> Case:  # fmt: skip
-    """Check the question once."""
-    check_observers([observer])
-    check_parts(topology, algorithm, noise, rounds=rounds)
-    check_words(unit, adjacency, losses, same_model, algorithm)
-    sensitivities = per_agent("sensitivity", sensitivity, topology.num_agents)
-    same = compares_same_model(
-        sensitivity, noise, unit=unit, adjacency=adjacency, losses=losses, same_model=same_model
-    )  # fmt: skip
-    check_participation(
-        algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation
-    )  # fmt: skip
-    check_clipped_update(
-        algorithm, noise, sensitivities, unit=unit, adjacency=adjacency, participation=participation, losses=losses
-    )  # fmt: skip
-    seen = view(observer, *exchange_topologies(algorithm, topology))
-    check_together(topology, algorithm, noise, rounds=rounds)
-    check_colluding(observer, algorithm, topology.num_agents)
-    # What is published stands on a board for all; who is silent adds no noise to a model, which follows from the board.
-    if algorithm.aggregation is not None and (observer.sees_messages or algorithm.sampling is not None):
-        seen = seen._replace(every_message=True, broadcast=True)
-    if noise.law is not None:
-        checked("the scale of the noise", noise.law.scale, "(1e-100, 1e100)")
-    return Case(
-        topology=topology, algorithm=algorithm, noise=noise, observer=observer, view=seen, rounds=rounds, sensitivity=sensitivities,
-        unit=unit, adjacency=adjacency, participation=participation, losses=losses,
-        same_model=same, sampling=algorithm.sampling, aggregation=algorithm.aggregation,
-        computed=isinstance(sensitivity, Sensitivity) or _all_marked(sensitivity),
-    )  # fmt: skip
-
-
-def _all_marked(sensitivity: object) -> bool:
-    return isinstance(sensitivity, list | tuple) and all(isinstance(one, Sensitivity) for one in sensitivity)
-
-
-def _checked_agent(agent: int, case: Case) -> int:
-    if isinstance(agent, bool) or not isinstance(agent, int | np.integer) or not 0 <= agent < len(case.sensitivity):
-        raise ConfigError(f"agent = {agent!r}; the agents are 0 to {len(case.sensitivity) - 1}.")
-    if case.view.members[agent]:
-        raise ConfigError(
-            f"agent {agent} belongs to the observer ({case.observer}), which knows its data. Name another agent."
-        )
-    return int(agent)

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
-from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff
 from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.accounting.tradeoff import PureTradeoff, Tradeoff
+from sottovoce.accounting.tradeoff import Tradeoff
 from sottovoce.numbers import checked
 
 Validity = Literal["exact", "sent-messages", "absorption", "amplified-by-iteration", "infinite"]
@@ -26,7 +24,9 @@ _VALIDITY = {
     "amplified-by-iteration": "an upper bound: noise of later steps hides earlier differences",
     "infinite": "nothing is promised",
 }
-_TOGETHER = "an upper bound: what the agents publish, given away to somebody who knows everything but the others' masks and noise"
+
+# Of masked averages, instead of the sentence for sent messages.
+TOGETHER = "an upper bound: what the agents publish, given away to somebody who knows everything but the others' masks and noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,8 @@ class Guarantee:
         linear_validity: whether that value is a guarantee too ("adaptive") or holds for exogenous gradients only.
         linear_agent: whose linear view that is; the agent with the largest, when no agent was named.
         linear_gap: relative distance between the value attained and `linear_mu`, which is the upper end.
+        meaning: what the word of `validity` means here, where its usual sentence does not say it.
+        details: numbers of the proof that are worth showing beside epsilon, by name.
     """
 
     observer: str
@@ -66,6 +68,8 @@ class Guarantee:
     linear_validity: LinearValidity | None = None
     linear_gap: float | None = None
     linear_agent: int | None = None
+    meaning: str | None = None
+    details: tuple[tuple[str, float], ...] = ()
 
     @property
     def mu(self) -> float | None:
@@ -75,7 +79,7 @@ class Guarantee:
     @property
     def pure_epsilon(self) -> float | None:
         """Epsilon at delta = 0 where that is finite (Laplace laws)."""
-        return self.tradeoff.pure_epsilon if isinstance(self.tradeoff, PureTradeoff) else None
+        return self.tradeoff.pure_epsilon
 
     def epsilon(self, delta: float) -> float:
         """The smallest proven epsilon for this delta."""
@@ -144,10 +148,7 @@ class Guarantee:
         elif self.mu is not None:
             values.append(f"mu = {shown(self.mu, 6)}")
         amount = ", ".join(values) or "an epsilon for every delta"
-        together = isinstance(self.tradeoff, MaskedTradeoff | ChargedTradeoff)
-        validity = _TOGETHER if together else _VALIDITY[self.validity]
-        if self.validity == "exact" and self.pure_epsilon is not None:
-            validity = "exact at delta = 0: an attack with this success exists; an upper bound for any larger delta"
+        validity = _VALIDITY[self.validity] if self.meaning is None else self.meaning
         return f"Stated: {amount}; {validity}."
 
     def _linear(self) -> list[str]:

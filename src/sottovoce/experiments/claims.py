@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.question.checked import Adjacency, Unit
 from sottovoce.accounting.question.clipped_updates import update_sensitivity
 from sottovoce.accounting.question.participation import Participation, describe_participation
 from sottovoce.algorithms import Algorithm
@@ -24,7 +23,7 @@ from sottovoce.clipping import Clip, Norm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise import Noise
 from sottovoce.numbers import per_agent
-from sottovoce.problems import ConvexSmooth
+from sottovoce.problems import Adjacency, ConvexSmooth, Unit
 
 _ROUNDING = 1e-12  # relative: two ways to compute the same bound may differ by this
 

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 
 from sottovoce.accounting import Guarantee, account
 from sottovoce.accounting.calibration import noise_factor
-from sottovoce.accounting.question.checked import Adjacency, Unit
 from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
@@ -32,7 +31,7 @@ from sottovoce.experiments.simulate import simulate
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise, none
 from sottovoce.observers import Observer
-from sottovoce.problems import ConvexSmooth
+from sottovoce.problems import Adjacency, ConvexSmooth, Unit
 from sottovoce.simulation.metrics import choose_metrics
 from sottovoce.simulation.run import Run
 from sottovoce.theory import expected_msd

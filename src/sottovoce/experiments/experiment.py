@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting.question.checked import Adjacency, Unit
 from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
-from sottovoce.problems import ConvexSmooth, Problem
+from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
 from sottovoce.topologies import Topology
 
 Test = tuple[np.ndarray, np.ndarray] | None  # features [n, d] and targets [n] kept away from learning

@@ -9,9 +9,8 @@ import math
 from collections.abc import Sequence
 
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.mechanisms.repeats import repeated
 from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.accounting.tradeoff import SampledTradeoff
+from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff, repeated
 from sottovoce.errors import ConfigError, UnsupportedClaim
 
 # Of losses composed on a grid: beyond this sum of epsilons the grid takes gigabytes, for a number that says that nothing is hidden.
@@ -21,7 +20,7 @@ NOT_COMPUTED = "not computed"
 
 def epsilon_of_repeats(found: Guarantee, *, repeats: int, delta: float) -> float | None:
     """Epsilon of all repeats together; None where no rule is proved, or where it would take too long."""
-    sampled = isinstance(found.tradeoff, SampledTradeoff)
+    sampled = isinstance(found.tradeoff, SubsampledTradeoff | FixedSizeTradeoff)
     try:
         if sampled and repeats > 1 and repeats * found.epsilon(delta) > LARGEST_SAMPLED:
             return None

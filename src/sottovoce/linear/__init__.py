@@ -5,7 +5,13 @@ from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.declared import check_declared, check_walk
 from sottovoce.linear.form import LinearRound, num_variables, play_round, refill, round_coefficients, state_blocks
 from sottovoce.linear.gradients import check_gradients, uses_gradients
-from sottovoce.linear.linearity import LinearRounds, linear_round, linear_rounds
+from sottovoce.linear.linearity import (
+    LinearRounds,
+    check_linear_part,
+    check_steps_from_point,
+    linear_round,
+    linear_rounds,
+)
 from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
 from sottovoce.linear.parts import check_parts
 from sottovoce.linear.relay import check_relay
@@ -28,9 +34,11 @@ __all__ = [
     "check_agents",
     "check_declared",
     "check_gradients",
+    "check_linear_part",
     "check_parts",
     "check_relay",
     "check_shapes",
+    "check_steps_from_point",
     "check_walk",
     "diffusion_step",
     "exchange_topologies",

@@ -51,8 +51,8 @@ Of the two proofs the first is better unless s is below a unit or two. `integer_
 import math
 from dataclasses import dataclass
 
-from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff, Way
-from sottovoce.accounting.mechanisms.imperfect_noise import charged_delta as charged_delta
+from sottovoce.accounting.gopa.imperfect_noise import ChargedTradeoff, Way
+from sottovoce.accounting.gopa.imperfect_noise import charged_delta as charged_delta
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked, whole
 

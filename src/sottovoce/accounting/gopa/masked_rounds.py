@@ -25,12 +25,14 @@ agreed on masks, at least H again, would have published, and a part of a Gaussia
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from sottovoce.accounting.gopa.disconnection import worst_small_part
 from sottovoce.accounting.gopa.random_graphs import averaged_delta, certain_connectivity, degree_law
 from sottovoce.accounting.mechanisms import gaussian
+from sottovoce.accounting.tradeoff import Order, searched_factor
 from sottovoce.numbers import checked
 
 _FAILURES = 10.0 ** -np.arange(1, 31)
@@ -58,11 +60,22 @@ class MaskedTradeoff:
     published: int
     ratio: float
     rounds: int
+    mu: ClassVar[None] = None  # a bad graph has a probability, which no mu covers
+    pure_epsilon: ClassVar[None] = None
 
     @property
-    def mu(self) -> None:
-        """None: a bad graph has a probability, which no mu covers."""
-        return None
+    def order(self) -> Order:
+        """On graphs of the same law, more that messages show without masks covers less."""
+        law = (self.num_agents, self.partners, self.corrupted, self.published, self.ratio, self.rounds)
+        return Order(("masked", *law), (self.local,))
+
+    def repeated(self, times: int) -> "MaskedTradeoff":
+        """Given the graphs mu^2 adds up; each of all rounds may have a bad one."""
+        return replace(self, local=self.local * math.sqrt(times), rounds=self.rounds * times)
+
+    def factor_for(self, epsilon: float, delta: float) -> float:
+        """By a search."""
+        return searched_factor(self, epsilon, delta)
 
     @property
     def honest(self) -> int:

@@ -1,1 +1,34 @@
-"""One file per proof; `account` states the smallest value that applies."""
+"""One file per proof. `account` asks every proof that applies, in this order, and states the smallest value.
+
+A new kind of guarantee is one file with a `PROOF`, one line here and one test file. Proofs that stand alone come first.
+"""
+
+from sottovoce.accounting.proofs import (
+    absorption_certificate,
+    contraction,
+    gradient_noise,
+    masked_averages,
+    no_noise,
+    random_links,
+    relay_averages,
+    secret_agents,
+    secret_records,
+    sent_messages,
+    walk_hops,
+    whole_view,
+)
+
+# How what agents send is accounted; the first that applies.
+WAYS = (walk_hops.WAY, gradient_noise.WAY, random_links.WAY, relay_averages.WAY, sent_messages.WAY)
+
+PROOFS = (
+    no_noise.PROOF,
+    walk_hops.PROOF,
+    masked_averages.PROOF,
+    secret_records.PROOF,
+    secret_agents.PROOF,
+    sent_messages.PROOF,
+    whole_view.PROOF,
+    absorption_certificate.PROOF,
+    contraction.PROOF,
+)

@@ -16,7 +16,11 @@ from sottovoce.accounting.proofs.absorption import (
     Terminal,
     absorption_certificate,
 )
-from sottovoce.accounting.proofs.sent_messages import contraction, diffusion_steps, final_models_hold
+from sottovoce.accounting.proofs.evidence import Evidence
+from sottovoce.accounting.proofs.message_differences import final_models_hold
+from sottovoce.accounting.proofs.proof import Proof, Statement
+from sottovoce.accounting.question.promise import contraction
+from sottovoce.accounting.tradeoff import GaussianTradeoff
 from sottovoce.linear import BoundRound, Rounds, Step
 from sottovoce.noise import known_sources, received_map
 from sottovoce.observers import View
@@ -50,9 +54,37 @@ class Absorption(NamedTuple):
         return max(found, key=lambda certificate: certificate.mu)
 
 
-def absorption_of(rounds: Rounds, view: View, patterns: np.ndarray, losses: ConvexSmooth) -> Absorption | None:
+def states(evidence: Evidence, agent: int) -> Statement | None:
+    """The certificate of one agent; None where there is no programme, or nothing to absorb."""
+    asked, sent = evidence.asked, evidence.sent
+    if sent.supported[agent] and sent.values[agent] == 0:
+        return None
+    programme = evidence.prepared("absorption", lambda: absorption_of(evidence))
+    if programme is None:
+        return None
+    mu = programme.certificate(agent, float(asked.sensitivity[agent])).mu
+    return Statement(
+        tradeoff=GaussianTradeoff(mu),
+        value=mu,
+        validity="absorption",
+        reason=f"On its way to the observer ({asked.observer}) a change in agent {agent}'s data is absorbed by noise that the observer "
+        f"({asked.observer}) does not know.",
+        section="Absorption",
+        promised=True,
+        others=True,
+    )
+
+
+def absorption_of(evidence: Evidence) -> Absorption | None:
     """Prepare the programme; None where it does not apply or would be too large."""
-    steps, K = diffusion_steps(rounds), len(view.members)
+    # The earliest placement is the worst where every round is the same and only messages are read.
+    first = evidence.same_rounds and not evidence.asked.view.final_model
+    patterns = evidence.placed[:1] if first else evidence.placed
+    rounds, view, steps = evidence.rounds, evidence.asked.view, evidence.steps
+    losses = evidence.asked.losses
+    assert rounds is not None
+    assert losses is not None
+    K = len(view.members)
     if steps is None or view.broadcast or K * len(rounds) > LARGEST or len(patterns) > MOST_PATTERNS:
         return None
     if view.final_model and final_models_hold(rounds) != "combination":
@@ -144,3 +176,12 @@ def _terminal(rounds: Rounds) -> Terminal:
     messages = links.self_weights * q
     np.add.at(messages, links.senders, links.weights * q[links.receivers])
     return Terminal(messages, np.asarray(received_map(noise, links).T @ q))
+
+
+PROOF = Proof(
+    "absorption",
+    where=frozenset(
+        {"promise", "Gaussian", "bound rounds", "noise in messages", "every agent, unmasked", "some messages unread"}
+    ),
+    states=states,
+)

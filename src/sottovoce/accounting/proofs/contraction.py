@@ -28,6 +28,11 @@ every message; for c < 1 the value stays below sqrt((1 + c) / (1 - c)) b / std f
 
 import math
 
+from sottovoce.accounting.proofs.evidence import Evidence
+from sottovoce.accounting.proofs.proof import Proof, Statement
+from sottovoce.accounting.question.promise import contraction as contraction_of
+from sottovoce.accounting.tradeoff import GaussianTradeoff
+from sottovoce.linear import exchange_topologies
 from sottovoce.numbers import checked, whole
 
 
@@ -50,3 +55,36 @@ def contraction_mu(*, step_size: float, sensitivity: float, std: float, contract
     if 0.0 < c < 1.0:
         geometric = -math.expm1(rounds * math.log(c)) / (1.0 - c)
     return step_size * sensitivity / std * math.sqrt((1.0 + c) / (1.0 + power) * geometric)
+
+
+def states(evidence: Evidence, agent: int) -> Statement | None:
+    """The final model alone, of equal ATC rounds with self-noise on doubly stochastic weights."""
+    asked, rounds, steps = evidence.asked, evidence.rounds, evidence.steps
+    assert rounds is not None
+    if steps is None or steps[0].kind != "atc" or not evidence.same_rounds:
+        return None
+    if not exchange_topologies(asked.algorithm, asked.topology)[0].is_doubly_stochastic:
+        return None
+    if not evidence.sent.one_source_each or not evidence.sent.goes_on_from_message.all():
+        return None
+    value = contraction_mu(
+        step_size=steps[0].size,
+        sensitivity=float(asked.sensitivity[agent]),
+        std=float(rounds.scales[0]),
+        contraction=contraction_of(steps[0].size, asked.losses),
+        rounds=len(rounds),
+    )
+    return Statement(
+        tradeoff=GaussianTradeoff(value),
+        value=value,
+        validity="amplified-by-iteration",
+        reason="Every step brings two runs closer together, so early differences fade before the model is released.",
+        section="Final model",
+        promised=True,
+        others=True,
+    )
+
+
+PROOF = Proof(
+    "contraction", where=frozenset({"final model alone", "bound rounds", "Gaussian", "promise"}), states=states
+)

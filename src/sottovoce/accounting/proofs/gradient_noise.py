@@ -12,29 +12,19 @@ Who reads the messages of one-step methods with self-noise learns as much; the v
 
 import numpy as np
 
-from sottovoce.accounting.proofs.sent_values import SentValues, values_at_public_points
-from sottovoce.accounting.question.sizes import check_range
-from sottovoce.algorithms import Algorithm
+from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way, values_at_public_points
 from sottovoce.linear import uses_gradients
-from sottovoce.noise import Noise
+from sottovoce.numbers import within_range
 
 
-def gradient_values(
-    algorithm: Algorithm, noise: Noise, patterns: np.ndarray, *, num_agents: int, pure: bool
-) -> SentValues:
-    """What the noisy gradients of an agent give away, at sensitivity one; the same for every agent.
-
-    Args:
-        algorithm: as it runs, with all its local steps.
-        noise: in gradients.
-        patterns: [A, T] rounds in which the protected unit takes part.
-        num_agents: K.
-        pure: price in epsilon (Laplace laws), else in mu^2.
-    """
+def gradient_values(evidence: Evidence) -> SentValues:
+    """What the noisy gradients of an agent give away, at sensitivity one; the same for every agent, with all its local steps."""
+    algorithm, noise, pure = evidence.asked.algorithm, evidence.asked.noise, evidence.asked.pure
+    patterns, num_agents = evidence.placed, len(evidence.asked.sensitivity)
     assert noise.law is not None  # only the scheme without noise has none
     rounds = patterns.shape[1]
     scales = noise.law.scale * noise.factors(rounds)
-    check_range("the scale of the noise", scales)
+    within_range("the scale of the noise", scales)
     used = uses_gradients(algorithm, rounds)
     with np.errstate(divide="ignore"):
         price = algorithm.gradients_per_round / (scales if pure else scales**2)  # [T]
@@ -42,3 +32,6 @@ def gradient_values(
     everyone = (len(scales), num_agents)
     each = np.broadcast_to(np.where(used, price, 0.0)[:, None], everyone)
     return values_at_public_points(np.broadcast_to(spent[:, None], everyone), pure=pure, each=each)
+
+
+WAY = Way(where=frozenset({"noise in gradients"}), values=gradient_values)

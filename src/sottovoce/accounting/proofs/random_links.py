@@ -14,14 +14,24 @@ exactly. Only steps that do not push two runs apart may be added up like this, s
 
 import numpy as np
 
+from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way
+from sottovoce.accounting.proofs.message_differences import Bounds
 from sottovoce.accounting.proofs.message_noise import sent_noise
-from sottovoce.accounting.proofs.sent_messages import Bounds, contraction
-from sottovoce.accounting.question.sizes import check_range
+from sottovoce.accounting.proofs.sent_messages import values_of_bounds
+from sottovoce.accounting.question.promise import contraction
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import BoundExchange, diffusion_step, exchange_topologies, linear_rounds
-from sottovoce.linear.linearity import check_linear_part, check_steps_from_point
+from sottovoce.linear import (
+    BoundExchange,
+    Step,
+    check_linear_part,
+    check_steps_from_point,
+    diffusion_step,
+    exchange_topologies,
+    linear_rounds,
+)
 from sottovoce.noise import Gaussian, Noise, bind, graph_homomorphic, independent
+from sottovoce.numbers import within_range
 from sottovoce.problems import ConvexSmooth
 from sottovoce.topologies import ActiveLinks, Dropout, RandomPair, Topology
 
@@ -34,27 +44,57 @@ COVERED = {
 CHECKED_PAIRS = 64
 
 
-def random_link_bounds(
-    topology: Topology,
-    algorithm: Algorithm,
-    noise: Noise,
-    *,
-    rounds: int,
-    patterns: np.ndarray,
-    pure: bool,
-    losses: ConvexSmooth | None,
-) -> Bounds:
-    """What every agent gives away at most, at sensitivity one; see `sent_messages.Bounds`.
+def random_link_values(evidence: Evidence) -> SentValues:
+    """What every agent gives away at most, whatever links are active."""
+    asked = evidence.asked
+    promised = asked.same_model and asked.promise is not None
+    return values_of_bounds(
+        random_link_bounds(evidence),
+        pure=asked.pure,
+        same_model=asked.same_model,
+        promised=promised,
+        final_model=asked.view.final_model,
+    )
+
+
+def random_link_bounds(evidence: Evidence) -> Bounds:
+    """What every agent gives away at most, at sensitivity one; see `message_differences.Bounds`.
 
     Raises:
         UnsupportedClaim: a scheme or an algorithm for which this is not proved.
     """
-    exchanges = exchange_topologies(algorithm, topology)
-    if getattr(noise.spread, "__code__", None) not in COVERED or len(exchanges) != 1:
+    asked, rounds = evidence.asked, evidence.asked.rounds
+    algorithm, noise, losses = asked.algorithm, asked.noise, asked.promise if asked.same_model else None
+    used = exchange_topologies(algorithm, asked.topology)
+    if getattr(noise.spread, "__code__", None) not in COVERED or len(used) != 1:
         raise UnsupportedClaim(
             f"with links drawn at random, guarantees are proved for {' and '.join(sorted(set(COVERED.values())))} noise and one exchange per round; given "
             f"'{noise.name}' and '{algorithm.name}'. Use one of them, or topology.with_schedule([...])."
         )
+    sizes = _piled_up(_diffusion_steps(algorithm, rounds, losses), evidence.placed)
+    linear = algorithm if algorithm.linear_part is None else algorithm.linear_part
+    scale = 0.0 if noise.law is None else noise.law.scale
+    scales = scale * noise.factors(rounds) * linear.noisy_rounds(rounds)
+    within_range("the scale of the noise", scales)
+    price, restarts = _protection(used[0], noise, pure=asked.pure)
+    spent = _spent(sizes, scales, pure=asked.pure, restarts=restarts).max(axis=1)
+    with np.errstate(invalid="ignore"):
+        spent = np.where(spent[:, None] > 0, spent[:, None] * price[None, :], 0.0)
+    K = asked.topology.num_agents
+    return Bounds(
+        spent=spent,
+        public_point=np.full(K, False),
+        hidden=np.full(K, not restarts),
+        clear_round=np.where(np.isinf(spent).any(axis=0), np.argmax(np.isinf(spent), axis=0) + 1, 0),
+    )
+
+
+def _diffusion_steps(algorithm: Algorithm, rounds: int, losses: ConvexSmooth | None) -> list[Step]:
+    """The steps of all rounds, which do not push two runs apart.
+
+    Raises:
+        UnsupportedClaim: rounds of another kind, or steps that are too long for the promise.
+    """
     linear = algorithm if algorithm.linear_part is None else algorithm.linear_part
     forms = linear_rounds(linear, rounds)
     if algorithm.linear_part is not None:
@@ -62,33 +102,27 @@ def random_link_bounds(
         if losses is not None:
             check_steps_from_point(algorithm, linear, rounds)
     kinds = [diffusion_step(form) for form in forms.forms]
-    steps = [kinds[index] for index in forms.which]
-    sizes, scales = np.zeros((rounds, len(patterns))), np.zeros(rounds)
-    factors = noise.factors(rounds) * linear.noisy_rounds(rounds)
-    for t, step in enumerate(steps):
+    made = []
+    for step in (kinds[index] for index in forms.which):
         if step is None or (step.kind == "consensus" and losses is not None):
             raise UnsupportedClaim(
                 f"with links drawn at random, guarantees are proved for diffusion, and for consensus at unit='agent'; given "
                 f"'{algorithm.name}'. Use sv.algorithms.atc, or topology.with_schedule([...])."
             )
         contraction(step.size, losses)
+        made.append(step)
+    within_range("a step", [step.size for step in made])
+    return made
+
+
+def _piled_up(steps: list[Step], patterns: np.ndarray) -> np.ndarray:
+    """[T, A] S_t, how far the agent's unsent differences have grown when message t leaves."""
+    sizes = np.zeros((len(steps), len(patterns)))
+    for t, step in enumerate(steps):
         enters = t if step.kind == "atc" else t + 1
-        if enters < rounds:
+        if enters < len(steps):
             sizes[enters] += step.size * patterns[:, t]
-        scales[t] = 0.0 if noise.law is None else noise.law.scale * factors[t]
-    check_range("a step", [0.0 if step is None else step.size for step in kinds])
-    check_range("the scale of the noise", scales)
-    price, restarts = _protection(exchanges[0], noise, pure=pure)
-    spent = _spent(np.cumsum(sizes, axis=0), scales, pure=pure, restarts=restarts).max(axis=1)
-    with np.errstate(invalid="ignore"):
-        spent = np.where(spent[:, None] > 0, spent[:, None] * price[None, :], 0.0)
-    K = topology.num_agents
-    return Bounds(
-        spent=spent,
-        public_point=np.full(K, False),
-        hidden=np.full(K, not restarts),
-        clear_round=np.where(np.isinf(spent).any(axis=0), np.argmax(np.isinf(spent), axis=0) + 1, 0),
-    )
+    return np.cumsum(sizes, axis=0)
 
 
 def _spent(grown: np.ndarray, scales: np.ndarray, *, pure: bool, restarts: bool) -> np.ndarray:
@@ -132,3 +166,6 @@ def _patterns_of_links(topology: Topology) -> list[ActiveLinks]:
     single = [np.arange(topology.num_pairs) == pair for pair in range(pairs)]
     mixed = [generator.random(topology.num_pairs) < 0.5 for _ in range(8)]
     return [topology.active_links(), *(topology.dropped(kept) for kept in (*single, *mixed))]
+
+
+WAY = Way(where=frozenset({"random links"}), values=random_link_values)

@@ -15,7 +15,7 @@ times as much, only noise of the relay is fixed; then q_p is multiplied by w, an
 
 import numpy as np
 
-from sottovoce.accounting.proofs.sent_values import SentValues, values_at_public_points
+from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way, values_at_public_points
 from sottovoce.linear import BoundRound, Rounds
 from sottovoce.noise import known_sources, received_map
 from sottovoce.observers import View
@@ -25,6 +25,20 @@ def seen_through_relay(rounds: Rounds, view: View, *, relay: bool) -> bool:
     """Whether the observer sees a federation through its relay's averages only, and these determine every agent's state."""
     through = relay and not view.every_message and (view.broadcast or view.final_model)
     return through and not rounds.projected and all(_state_is_public(bound) for bound in rounds.distinct)
+
+
+def average_values(evidence: Evidence) -> SentValues | None:
+    """The account of what a relay sends out, where the observer sees nothing else; None otherwise."""
+    asked, rounds = evidence.asked, evidence.rounds
+    assert rounds is not None
+    if not seen_through_relay(rounds, asked.view, relay=asked.topology.relay):
+        return None
+    if asked.sampling is None:
+        return broadcast_values(rounds, asked.view, evidence.placed, pure=asked.pure)
+    if not asked.noise.needs_relay:  # who does not take part adds no noise
+        return None
+    weight = asked.sampling.weight(len(asked.sensitivity))
+    return broadcast_values(rounds, asked.view, evidence.placed, pure=asked.pure, weight=weight)
 
 
 def broadcast_values(
@@ -68,3 +82,6 @@ def _price(bound: BoundRound, view: View, *, pure: bool) -> np.ndarray | None:
     if not len(kept):
         return np.where(change > 0, np.inf, 0.0)
     return np.asarray(change / np.abs(kept[0]) if pure else change**2 / float(kept @ kept))
+
+
+WAY = Way(where=frozenset({"noise in messages", "noise", "bound rounds"}), values=average_values, averages=True)

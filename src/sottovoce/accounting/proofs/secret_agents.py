@@ -10,37 +10,55 @@ observer who does not see who took part faces, in every round, the Gaussian mech
 Adaptive composition: the relay's averages determine every state, so each round is such a mechanism given the rounds before.
 """
 
-from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SampledTradeoff, SubsampledTradeoff
-from sottovoce.algorithms import AgentSampling, FixedAgents, PoissonAgents
-from sottovoce.problems.sensitivity import Adjacency
+import math
+
+from sottovoce.accounting.proofs.evidence import Evidence
+from sottovoce.accounting.proofs.proof import Proof, Statement
+from sottovoce.accounting.proofs.sent_messages import rests_on_others, why_sent
+from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff, Tradeoff
+from sottovoce.algorithms import FixedAgents, PoissonAgents
 
 
-def sampled_tradeoff(
-    sampling: AgentSampling,
-    *,
-    largest: float,
-    scale: float,
-    rounds: int,
-    adjacency: Adjacency,
-    num_agents: int,
-    members: int,
-) -> SampledTradeoff:
-    """What the averages of a secret sample give away.
+def states(evidence: Evidence, agent: int) -> Statement | None:
+    """The averages of a secret sample of agents, of whom nobody adds more than C; None where rounds differ, or nothing is hidden."""
+    asked = evidence.asked
+    value = float(evidence.sent.values[agent]) * float(asked.sensitivity[agent])
+    if math.isinf(value) or not evidence.same_rounds:
+        return None
+    return Statement(
+        tradeoff=_sampled(evidence, agent),
+        value=value,
+        validity="sent-messages",
+        reason=why_sent(evidence, agent),
+        section="Sent messages",
+        others=rests_on_others(evidence),
+        premises=(
+            f"agents take part by a draw that does not depend on data ({asked.sampling}); nobody but the relay knows who else took part",
+        ),
+    )
 
-    Args:
-        sampling: how agents are drawn.
-        largest: the norm of the most that one agent adds to an average.
-        scale: standard deviation of the relay's noise.
-        rounds: T.
-        adjacency: how the data of one agent change.
-        num_agents: K.
-        members: how many agents belong to the observer.
-    """
-    if isinstance(sampling, PoissonAgents):
+
+def _sampled(evidence: Evidence, agent: int) -> Tradeoff:
+    asked, rounds = evidence.asked, evidence.rounds
+    assert rounds is not None
+    assert asked.clip is not None
+    assert asked.sampling is not None
+    weights = rounds.distinct[0].exchanges[0].links.self_weights
+    # Of a fixed number of agents, another one stands where p is not drawn, and may weigh more than p.
+    weight = float(weights.max() if isinstance(asked.sampling, FixedAgents) else weights[agent])
+    largest, scale = weight * asked.sampling.weight(len(weights)) * asked.clip.bound, float(rounds.scales[0])
+    adjacency = asked.adjacency if asked.unit == "agent" else "replace"
+    if isinstance(asked.sampling, PoissonAgents):
         return SubsampledTradeoff(
-            noise_multiplier=scale / largest, sampling_rate=sampling.rate, rounds=rounds, adjacency=adjacency
+            noise_multiplier=scale / largest,
+            sampling_rate=asked.sampling.rate,
+            rounds=len(rounds),
+            adjacency=adjacency,
         )
-    assert isinstance(sampling, FixedAgents)  # silent agents are accounted with their masks
+    assert isinstance(asked.sampling, FixedAgents)  # silent agents are accounted with their masks
     assert adjacency == "replace"  # with one agent more or less the sample would be drawn from another number
-    rate = min(1.0, sampling.size / (num_agents - members))
-    return FixedSizeTradeoff(noise_multiplier=scale / (2.0 * largest), sampling_rate=rate, rounds=rounds)
+    rate = min(1.0, asked.sampling.size / (len(weights) - int(asked.view.members.sum())))
+    return FixedSizeTradeoff(noise_multiplier=scale / (2.0 * largest), sampling_rate=rate, rounds=len(rounds))
+
+
+PROOF = Proof("secret agents", where=frozenset({"secret agents"}), states=states, alone=True)

@@ -1,183 +1,185 @@
-"""What agent p gives away through the messages it sends, whoever reads them.
+"""Sent messages: what an agent gives away through all it sends, whoever reads it. The proof that most guarantees rest on.
 
-The difference d_i of p's un-noised message between two worlds in which the same messages are read obeys, in norms, with
-rho = a_pp (1 - s_p) from `sent_noise` and sensitivity Delta,
-
-    ATC         d_i = c_i |rho| d_{i-1} + step_i Delta
-    CTA         the same, one round later
-    consensus   d_i = max(|rho - step nu|, |rho - step beta|) d_{i-1} + step_i Delta, one round later; |rho| without a promise
-
-with c_i = max(|1 - step nu|, |1 - step beta|) under the promise that losses are convex, beta-smooth and nu-strongly convex, else 1.
-The prices of all d_i add up: each d_i is bounded whatever was read before, so adaptive composition applies. Why this is a guarantee
-for every observer of messages, and when the sensitivity may be that of one record, is in docs/guarantees.md.
-
-For any other linear algorithm the differences are linear in the gradient changes v_1..v_T; their matrix gives Q = W'W. There only the total of
-the squared d_i is bounded, not each of them, so that fully adaptive composition is needed (Smith & Thakurta 2022, arXiv:2210.17520).
+Two recursions of `message_differences` may apply: the plain one needs a sensitivity between any two gradients, or gradients at points that the
+messages determine; the promised one needs the promise on the losses. The smaller valid one counts.
 """
-
-from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sottovoce.accounting.proofs.message_noise import SentNoise, sent_noise
+from sottovoce.accounting.linear_view.worst_direction import best_pattern
+from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way
+from sottovoce.accounting.proofs.message_differences import (
+    Bounds,
+    Protection,
+    final_models_hold,
+    message_bounds,
+    protection,
+    response,
+)
+from sottovoce.accounting.proofs.proof import Proof, Statement
+from sottovoce.accounting.proofs.words import known_draw
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, Tradeoff
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import Rounds, Step, diffusion_step
-from sottovoce.problems import ConvexSmooth
+from sottovoce.linear import Rounds
+from sottovoce.observers import View
+
+AT_ZERO = "an upper bound, attained by an attack at delta = 0: what the agent sends, given away to somebody who knows everything else"
 
 
-class Bounds(NamedTuple):
-    """What every agent has given away, at sensitivity one."""
-
-    spent: np.ndarray  # [T, K] up to and with each round, for the worst participation: mu^2 or epsilon
-    public_point: np.ndarray  # [K] bool: every gradient of the agent is taken at a point that the messages determine
-    hidden: np.ndarray  # [K] bool: own noise that no message shows was given away
-    clear_round: np.ndarray  # [K] first round (from 1) in which something is in clear; 0: never
-    each: np.ndarray | None = None  # [T, K] what every round alone gives away; None where not known
-
-
-class Protection(NamedTuple):
-    """Noise of every exchange of every round, [T, m, K] each."""
-
-    price: np.ndarray
-    feedback: np.ndarray  # rho
-    hidden: np.ndarray
-
-
-class Response(NamedTuple):
-    """What one agent's gradient changes do, given the same messages."""
-
-    messages: np.ndarray  # [T m, T] the differences of its messages, times their price to some power
-    points: np.ndarray  # [T, T] of the points at which its gradients are taken
-    final: np.ndarray  # [T] of its final model
+def states(evidence: Evidence, agent: int) -> Statement | None:
+    """The value of all that the agent sends, for every observer."""
+    asked, sent = evidence.asked, evidence.sent
+    if not sent.supported[agent]:
+        return None
+    value = float(sent.values[agent]) * float(asked.sensitivity[agent])
+    tradeoff: Tradeoff = PureTradeoff(value) if asked.pure else GaussianTradeoff(value)
+    attained = bool(sent.exact[agent]) and asked.tight
+    exact = attained and not asked.pure
+    return Statement(
+        tradeoff=tradeoff,
+        value=value,
+        validity="exact" if exact else "sent-messages",
+        reason=why_exact(evidence, agent) if exact else why_sent(evidence, agent),
+        section="Readers of every message" if exact else "Sent messages",
+        promised=bool(sent.promised[agent]) or asked.growth_is_promised,
+        others=rests_on_others(evidence),
+        premises=known_draw(asked),
+        meaning=AT_ZERO if attained and asked.pure else None,
+    )
 
 
-def protection(rounds: Rounds, known: np.ndarray, *, pure: bool, final_model: bool) -> Protection:
-    """Price and feedback of every exchange; with the final model, the last own copies count as read."""
-    held = [
-        [(exchange, sent_noise(exchange, known, pure=pure)) for exchange in bound.exchanges]
-        for bound in rounds.distinct
-    ]
-    T, m, K = len(rounds), len(held[0]), len(known)
-    price, feedback, hidden = np.zeros((T, m, K)), np.zeros((T, m, K)), np.zeros((T, m, K), dtype=bool)
-    for t in range(T):
-        for j, (exchange, found) in enumerate(held[rounds.which[t]]):
-            if final_model and t == T - 1 and j == m - 1:
-                found = sent_noise(exchange, known, pure=pure, own_copy_seen=True)
-            scale = rounds.scales[t]
-            price[t, j] = _at_scale(found, scale, pure)
-            feedback[t, j] = exchange.links.self_weights * (1.0 - (found.own if scale > 0 else 0.0))
-            hidden[t, j] = found.hidden & (scale > 0)
-    return Protection(price, feedback, hidden)
+def why_exact(evidence: Evidence, agent: int) -> str:
+    """The proof in a sentence, where what is read leaves nothing but fresh noise."""
+    return f"Given what the observer ({evidence.asked.observer}) has read, agent {agent}'s next contribution is hidden by fresh noise alone."
 
 
-def _at_scale(found: SentNoise, scale: float, pure: bool) -> np.ndarray:
-    if scale > 0:
-        return found.price / (scale if pure else scale**2)
-    return np.where(found.price > 0, np.inf, 0.0)  # a round without noise
+def why_sent(evidence: Evidence, agent: int) -> str:
+    """The proof in a sentence, for any observer."""
+    head = f"Whatever the observer ({evidence.asked.observer}) sees follows from"
+    if evidence.asked.noise.in_gradients:
+        return f"{head} the noisy gradients agent {agent} takes and from what does not depend on agent {agent}'s data."
+    if evidence.through_relay:
+        return f"{head} the averages that the relay sends out and from what does not depend on agent {agent}'s data."
+    return f"{head} the messages agent {agent} sends and from what does not depend on its data."
 
 
-def diffusion_steps(rounds: Rounds) -> list[Step] | None:
-    """The kind and size of every round's step; None if some round is not of diffusion type."""
-    kinds = [diffusion_step(bound.form) for bound in rounds.distinct]
-    steps = [kinds[index] for index in rounds.which]
-    return None if any(step is None for step in steps) else [step for step in steps if step is not None]
+def rests_on_others(evidence: Evidence) -> bool:
+    """Whether the noise of other agents is counted on, in the averages of a relay."""
+    averages = evidence.asked.view.broadcast or evidence.through_relay
+    return averages and not evidence.asked.noise.needs_relay
 
 
-def contraction(step: float, losses: ConvexSmooth | None) -> float:
-    """The Lipschitz constant of w -> w - step grad(w); one without a promise.
+def message_values(evidence: Evidence) -> SentValues:
+    """Account for what every agent sends.
 
     Raises:
-        UnsupportedClaim: the step is too long for the promise to keep models together.
+        UnsupportedClaim: projections in an algorithm that is not of diffusion type.
     """
-    if losses is None:
-        return 1.0
-    if step > 2.0 / losses.beta * (1 + 1e-12):
+    asked, rounds, patterns = evidence.asked, evidence.rounds, evidence.placed
+    assert rounds is not None  # links drawn at random, walks and noise in gradients have ways of their own
+    view, pure, steps = asked.view, asked.pure, evidence.steps
+    combined = final_models_hold(rounds) == "combination"
+    found = protection(rounds, view.members, pure=pure, final_model=view.final_model and combined)
+    pairs = any((exchange.noise.owners[:, 1] >= 0).any() for bound in rounds.distinct for exchange in bound.exchanges)
+    if steps is not None:
+        placed = patterns[:1] if _shift_invariant(rounds, found, view) else patterns
+        plain = message_bounds(steps, found, placed, pure=pure, losses=None)
+        promise = asked.promise
+        promised = None if promise is None else message_bounds(steps, found, placed, pure=pure, losses=promise)
+    elif rounds.projected:
         raise UnsupportedClaim(
-            f"step_size = {step:g} exceeds 2 / beta = {2.0 / losses.beta:g}: with such steps convex losses may drive two runs apart, so "
-            f"the promise ConvexSmooth(beta={losses.beta:g}) proves nothing. Use a smaller step."
+            "this algorithm projects its models and is not of diffusion type (ATC, CTA, consensus), for which nothing is proved. Leave the "
+            "projection out."
         )
-    return max(abs(1.0 - step * losses.nu), abs(1.0 - step * losses.beta))
+    else:
+        plain, promised = _by_response(evidence, found), None
+    if view.final_model and not combined:
+        plain, promised = _with_final_model(plain, rounds, found, evidence.agents), None
+    values = values_of_bounds(plain, pure=pure, same_model=asked.same_model, other=promised)
+    determined = ~plain.hidden & (plain.clear_round == 0)
+    reads_all = steps is not None and view.every_message and not rounds.projected
+    going_on = (found.feedback == 0).all(axis=(0, 1))
+    known_final = going_on | (not view.final_model)
+    return values._replace(
+        exact=(reads_all and not (pure and pairs)) & ~plain.hidden & ~values.promised & known_final,
+        is_linear_view=(reads_all and not pure) & determined & (going_on & combined | (not view.final_model)),
+        goes_on_from_message=going_on,
+        spent=None if steps is None else values.spent,
+        one_source_each=not pairs and bool(np.all(rounds.scales > 0)) and _at_unit_price(found, rounds),
+        pairs=pairs,
+    )
 
 
-def message_bounds(
-    rounds: Rounds, protection: Protection, patterns: np.ndarray, *, pure: bool, losses: ConvexSmooth | None
-) -> Bounds:
-    """Norm recursions for rounds of diffusion type.
-
-    Args:
-        rounds: the run.
-        protection: from the function of that name.
-        patterns: [A, T] bool, the rounds in which the protected unit may take part; the worst pattern counts.
-        pure: prices are epsilon, else mu^2.
-        losses: the promise, or None.
-    """
-    steps = diffusion_steps(rounds)
-    assert steps is not None  # the caller asks for another account otherwise
-    T, _, K = protection.price.shape
-    state = np.zeros((len(patterns), K))
-    total, spent, each = np.zeros((len(patterns), K)), np.zeros((T, K)), np.zeros((T, K))
-    public, clear = np.ones(K, dtype=bool), np.zeros(K, dtype=int)
-    for t, (kind, size) in enumerate(steps):
-        rho, price = np.abs(protection.feedback[t, 0]), protection.price[t, 0]
-        joins = size * patterns[:, t, None]
-        sent = contraction(size, losses) * state + joins if kind == "atc" else state
-        if kind in ("atc", "consensus"):
-            public &= (state == 0).all(axis=0)
-        with np.errstate(invalid="ignore"):
-            cost = np.where(sent > 0, price * (sent if pure else sent**2), 0.0)
-        total += cost
-        clear = np.where((clear == 0) & np.isinf(cost).any(axis=0), t + 1, clear)
-        state = rho * sent
-        if kind == "cta":
-            public &= (state == 0).all(axis=0)
-            state = contraction(size, losses) * state + joins
-        elif kind == "consensus":
-            state = _beside(protection.feedback[t, 0], size, losses) * sent + joins
-        spent[t], each[t] = total.max(axis=0), cost.max(axis=0)
-    return Bounds(spent, public, np.asarray(protection.hidden[:, 0].any(axis=0)), clear, each)
+def values_of_bounds(
+    plain: Bounds,
+    *,
+    pure: bool,
+    same_model: bool,
+    other: Bounds | None = None,
+    promised: bool = False,
+    final_model: bool = False,
+) -> SentValues:
+    """Choose between the recursions; `promised` says that `plain` itself already rests on a promise."""
+    K = len(plain.public_point)
+    usable = plain.public_point | (not same_model) | promised | (plain.clear_round > 0)  # infinity needs no proof
+    spent = np.where(usable[None, :], plain.spent, np.inf)
+    by_promise = np.full(K, promised)
+    if other is not None:
+        better = other.spent[-1] < spent[-1]
+        by_promise = better | ~usable
+        spent, usable = np.where(by_promise[None, :], other.spent, spent), np.ones(K, dtype=bool)
+    if final_model:  # links at random: an agent that is silent at the end keeps an unperturbed gradient
+        spent = np.full_like(spent, np.inf)
+    size = spent if pure else np.sqrt(spent)
+    none = np.zeros(K, dtype=bool)
+    return SentValues(
+        values=size[-1], plain=plain.spent[-1] if pure else np.sqrt(plain.spent[-1]), supported=usable, promised=by_promise,
+        exact=none, is_linear_view=none, public_point=plain.public_point, goes_on_from_message=none, hidden=plain.hidden,
+        clear_round=plain.clear_round, spent=spent, each=plain.each, one_source_each=False, pairs=False,
+    )  # fmt: skip
 
 
-def _beside(rho: np.ndarray, step: float, losses: ConvexSmooth | None) -> np.ndarray:
-    """The factor of consensus: what was combined and the gradient step act on the same difference."""
-    if losses is None:
-        return np.asarray(np.abs(rho))
-    contraction(step, losses)  # refuses steps that are too long
-    return np.asarray(np.maximum(np.abs(rho - step * losses.nu), np.abs(rho - step * losses.beta)))
+def _at_unit_price(found: Protection, rounds: Rounds) -> bool:
+    unit = 1.0 / rounds.scales[:, None, None] ** 2
+    return bool((np.abs(found.price - unit) <= 1e-12 * unit).all())
 
 
-def final_models_hold(rounds: Rounds) -> Literal["combination", "gradient", "state"]:
-    """What the final models are: what was combined last alone, or also a gradient or an older state, which may never have been sent."""
-    form = rounds.at(len(rounds) - 1).form
-    model = form.model @ form.state
-    if model[-1] != 0:
-        return "gradient"
-    received = form.blocks + len(form.messages) - 1
-    return "combination" if model[received] != 0 and not np.delete(model, received).any() else "state"
+def _shift_invariant(rounds: Rounds, found: Protection, view: View) -> bool:
+    """Whether the earliest participation is the worst: all rounds alike, and nothing seen but messages."""
+    alike = len(rounds.distinct) == 1 and len(np.unique(rounds.scales)) == 1
+    return alike and not view.final_model and bool(np.all(found.price == found.price[:1]))
 
 
-def response(rounds: Rounds, protection: Protection, agent: int, *, power: float) -> Response:
-    """Differences of one agent's messages as linear functions of its gradient changes, for any linear algorithm.
+def _by_response(evidence: Evidence, found: Protection) -> Bounds:
+    """Any linear algorithm: maximise over the gradient changes, agent by agent."""
+    rounds, patterns, pure = evidence.rounds, evidence.placed, evidence.asked.pure
+    assert rounds is not None
+    T, _, K = found.price.shape
+    spent, public, clear = np.zeros((T, K)), np.zeros(K, dtype=bool), np.zeros(K, dtype=int)
+    for p in evidence.agents:
+        rows, points, _ = response(rounds, found, int(p), power=1.0 if pure else 0.5)
+        public[p] = not points.any()
+        if not np.isfinite(rows).all():
+            spent[:, p], clear[p] = np.inf, int(np.argmax(~np.isfinite(rows).all(axis=1))) // found.price.shape[1] + 1
+            continue
+        if pure:
+            spent[:, p] = max(float(np.abs(rows[:, pattern]).sum()) for pattern in patterns)
+        else:
+            best = best_pattern(rows.T @ rows, [np.flatnonzero(pattern) for pattern in patterns])
+            spent[:, p] = float(best.upper)
+    return Bounds(spent, public, np.asarray(found.hidden.any(axis=(0, 1))), clear)
 
-    Args:
-        rounds: the run.
-        protection: from the function of that name.
-        agent: whose gradients change.
-        power: of the price that multiplies a difference.
-    """
-    T, m, _ = protection.price.shape
-    blocks = rounds.distinct[0].form.blocks
-    state, points = np.zeros((blocks, T)), np.zeros((T, T))
-    rows = []
-    for t in range(T):
-        form = rounds.at(t).form
-        variables = np.zeros((blocks + m + 1, T))
-        variables[:blocks], variables[-1, t] = state, 1.0
-        for j in range(m):
-            sent = form.messages[j] @ variables
-            variables[blocks + j] = protection.feedback[t, j, agent] * sent
-            price = protection.price[t, j, agent]
-            rows.append(np.where(np.abs(sent) > 0, price**power, 0.0) * np.where(sent == 0, 0.0, sent))
-        if form.gradient_at is not None:
-            points[t] = form.gradient_at @ variables
-        state = form.state @ variables
-    return Response(np.array(rows), points, rounds.at(T - 1).form.model @ state)
+
+def _with_final_model(plain: Bounds, rounds: Rounds, found: Protection, agents: np.ndarray) -> Bounds:
+    """A released model is free for agents whose final model follows from the messages; of the others it shows something in clear."""
+    follows = np.zeros(len(plain.public_point), dtype=bool)
+    for p in agents:
+        follows[p] = not response(rounds, found, int(p), power=0.0).final.any()
+    return plain._replace(
+        spent=np.where(follows[None, :], plain.spent, np.inf),
+        clear_round=np.where(follows, plain.clear_round, len(rounds)),
+    )
+
+
+WAY = Way(where=frozenset(), values=message_values)
+PROOF = Proof("sent messages", where=frozenset(), states=states)

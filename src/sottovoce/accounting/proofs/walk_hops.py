@@ -7,19 +7,22 @@ convex, smooth losses and steps of at most 2 / beta, the noises between two visi
 """
 
 import heapq
+import math
 
 import numpy as np
 
-from sottovoce.accounting.proofs.sent_messages import contraction
-from sottovoce.accounting.proofs.sent_values import SentValues, values_at_public_points
-from sottovoce.accounting.question.sizes import check_range
+from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way, values_at_public_points
+from sottovoce.accounting.proofs.proof import Proof, Statement
+from sottovoce.accounting.proofs.sent_messages import why_sent
+from sottovoce.accounting.question.promise import contraction
+from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, Tradeoff
 from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import check_walk, diffusion_step, linear_rounds
 from sottovoce.noise import Noise
+from sottovoce.numbers import within_range
 from sottovoce.observers import View
-from sottovoce.problems import ConvexSmooth
 from sottovoce.topologies import Topology
 
 
@@ -34,18 +37,20 @@ def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
         return np.full(rounds, np.inf)
     scales = noise.law.scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
     steps = np.ones(rounds) if noise.in_gradients else _steps(algorithm, rounds)
-    check_range("a step", steps)
-    check_range("the scale of the noise", scales)
+    within_range("a step", steps)
+    within_range("the scale of the noise", scales)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(steps > 0, steps / scales, 0.0)
 
 
-def walk_values(algorithm: Algorithm, noise: Noise, *, rounds: int, num_agents: int, pure: bool) -> SentValues:
+def walk_values(evidence: Evidence) -> SentValues:
     """What every agent's contributions give away to somebody who sees each of them, at sensitivity one.
 
     Raises:
         UnsupportedClaim: somebody but the holder of the token acts, or the holder does more than a gradient step.
     """
+    algorithm, noise, pure = evidence.asked.algorithm, evidence.asked.noise, evidence.asked.pure
+    rounds, num_agents = evidence.asked.rounds, len(evidence.asked.sensitivity)
     check_walk(algorithm, rounds)
     prices = hop_prices(algorithm, noise, rounds) ** (1 if pure else 2)
     if noise.in_gradients:  # each gradient of a hop has noise of its own
@@ -94,35 +99,52 @@ def waits_for_the_token(view: View, *, taps: bool) -> bool:
     return bool(view.members.any()) and not (taps or view.every_message or view.final_model)
 
 
-def walk_tradeoff(
-    topology: Topology,
-    algorithm: Algorithm,
-    noise: Noise,
-    view: View,
-    *,
-    agent: int,
-    sensitivity: float,
-    rounds: int,
-    losses: ConvexSmooth,
-) -> WalkTradeoff:
+def walk_tradeoff(evidence: Evidence, agent: int) -> WalkTradeoff:
     """What members who wait for the token learn about one agent.
 
     Raises:
         UnsupportedClaim: steps beyond the promise, or steps and noise that change from hop to hop.
     """
-    steps = np.unique(_steps(algorithm, rounds))
+    asked, rounds = evidence.asked, evidence.asked.rounds
+    steps = np.unique(_steps(asked.algorithm, rounds))
     for step in steps:
-        contraction(float(step), losses)  # refuses steps that are too long
-    prices = hop_prices(algorithm, noise, rounds)
+        contraction(float(step), asked.losses)  # refuses steps that are too long
+    prices = hop_prices(asked.algorithm, asked.noise, rounds)
     if len(steps) > 1 or not np.all(prices == prices[0]):
         raise UnsupportedClaim(
             "contributions to a token are hidden by the noise of several hops together, which is proved for the same step and noise in every "
             "hop. Use a constant step and no schedule, or leave the promise out for the local guarantee."
         )
     return WalkTradeoff(
-        gaps=gap_law(topology, view, agent=agent, rounds=rounds),
-        contributions=contributions_of(algorithm, rounds),
-        noise_multiplier=1.0 / (float(prices[0]) * sensitivity),
+        gaps=gap_law(asked.topology, asked.view, agent=agent, rounds=rounds),
+        contributions=contributions_of(asked.algorithm, rounds),
+        noise_multiplier=1.0 / (float(prices[0]) * float(asked.sensitivity[agent])),
+    )
+
+
+def states(evidence: Evidence, agent: int) -> Statement:
+    """All contributions in clear sight or, for members who wait for the token, hidden by the noise of other hops too."""
+    asked = evidence.asked
+    local = float(evidence.sent.values[agent]) * float(asked.sensitivity[agent])
+    added = f"the agent adds at most {contributions_of(asked.algorithm, asked.rounds)} gradients"
+    waits = waits_for_the_token(asked.view, taps=bool(asked.observer.links))
+    if asked.pure or asked.losses is None or not waits or math.isinf(local):
+        tradeoff: Tradeoff = PureTradeoff(local) if asked.pure else GaussianTradeoff(local)
+        return Statement(
+            tradeoff, local, "sent-messages", why_sent(evidence, agent), "Walks",
+            premises=(f"{added}, and the way of the token, which the observer may know, does not depend on data",),
+        )  # fmt: skip
+    return Statement(
+        tradeoff=walk_tradeoff(evidence, agent),
+        value=local,
+        validity="amplified-by-iteration",
+        reason=f"Before the token comes to the observer ({asked.observer}), what agent {agent} added is hidden by the noise of other hops too.",
+        section="Walks",
+        promised=True,
+        others=True,
+        premises=(
+            f"{added}; every hop is drawn afresh by the weights, whatever the data; the value holds over these draws, which the observer may learn",
+        ),
     )
 
 
@@ -131,3 +153,7 @@ def gap_law(topology: Topology, view: View, *, agent: int, rounds: int) -> GapLa
     if topology.is_uniform:
         return complete_gaps(topology.num_agents, rounds=rounds, observers=int(view.members.sum()))
     return graph_gaps(topology.matrix.T, agent=agent, observers=np.flatnonzero(view.members).tolist(), rounds=rounds)
+
+
+WAY = Way(where=frozenset({"walk"}), values=walk_values)
+PROOF = Proof("walk hops", where=frozenset({"walk"}), states=states, alone=True)

@@ -11,13 +11,12 @@ So the record gains nothing over its agent here.
 
 import numpy as np
 
-from sottovoce.accounting.question.participation import Participation
+from sottovoce.accounting.question.question import Question
 from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.noise import Noise
-from sottovoce.problems import ConvexSmooth
-from sottovoce.problems.sensitivity import Adjacency, Unit
+from sottovoce.problems import Adjacency, Unit
 
 
 def update_sensitivity(clip: Clip, *, unit: Unit, adjacency: Adjacency) -> float:
@@ -25,16 +24,7 @@ def update_sensitivity(clip: Clip, *, unit: Unit, adjacency: Adjacency) -> float
     return clip.bound if (unit, adjacency) == ("agent", "add-remove") else 2.0 * clip.bound
 
 
-def check_clipped_update(
-    algorithm: Algorithm,
-    noise: Noise,
-    sensitivity: np.ndarray,
-    *,
-    unit: Unit,
-    adjacency: Adjacency,
-    participation: Participation,
-    losses: ConvexSmooth | None = None,
-) -> None:
+def check_clipped_update(algorithm: Algorithm, noise: Noise, sensitivity: np.ndarray, question: Question) -> None:
     """Refuse a sensitivity that is not the one clipping gives, a law of another norm, and rounds without the record.
 
     Raises:
@@ -43,20 +33,20 @@ def check_clipped_update(
     """
     if algorithm.clipped_update is None or noise.in_gradients:
         return
-    if losses is not None:
+    if question.losses is not None:
         raise ConfigError("losses were promised, but clipped updates need no promise and keep none. Leave losses out.")
     clip = algorithm.clipped_update.clip
-    needed = update_sensitivity(clip, unit=unit, adjacency=adjacency)
+    needed = update_sensitivity(clip, unit=question.unit, adjacency=question.adjacency)
     if (np.abs(sensitivity - needed) > 1e-12 * needed).any():
         raise ConfigError(
-            f"sensitivity = {float(sensitivity.max()):g}, but updates are clipped to {clip.bound:g} as a whole, so that unit='{unit}' with "
-            f"adjacency='{adjacency}' changes one by at most {needed:g}. Give sensitivity={needed:g}."
+            f"sensitivity = {float(sensitivity.max()):g}, but updates are clipped to {clip.bound:g} as a whole, so that unit='{question.unit}' with "
+            f"adjacency='{question.adjacency}' changes one by at most {needed:g}. Give sensitivity={needed:g}."
         )
     if noise.law is not None and (clip.norm, noise.law.norm) == ("l2", "l1"):
         raise UnsupportedClaim(
             "updates are clipped in l2, and the Laplace law needs a bound in l1. Clip in l1, or use the law Gaussian or L2Laplace."
         )
-    if participation != "every-round":
+    if question.participation != "every-round":
         raise ConfigError(
-            f"participation = {participation!r} speaks of single records, and a clipped update is bounded for all of them together. Leave it out."
+            f"participation = {question.participation!r} speaks of single records, and a clipped update is bounded for all of them together. Leave it out."
         )

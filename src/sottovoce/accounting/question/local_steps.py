@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sottovoce.accounting.proofs.sent_messages import contraction
+from sottovoce.accounting.question.promise import contraction
 from sottovoce.algorithms import Algorithm, Exchange, LocalSteps
 from sottovoce.algorithms.algorithm import step_at
 from sottovoce.errors import UnsupportedClaim

@@ -63,28 +63,41 @@ def describe_participation(participation: Participation) -> str:
             return str(participation)
 
 
+def check_fits(participation: Participation, rounds: int) -> None:
+    """Refuse an unknown participation, and one that does not fit into the rounds.
+
+    Raises:
+        ConfigError: saying which.
+    """
+    if participation in ("every-round", "once") or isinstance(participation, Poisson):
+        return
+    if not isinstance(participation, Cyclic):
+        raise ConfigError(
+            f"participation = {participation!r}; use 'every-round', 'once', sv.accounting.cyclic(times, gap) or sv.accounting.poisson(rate)."
+        )
+    length = (participation.times - 1) * participation.gap + 1
+    if length > rounds:
+        raise ConfigError(
+            f"cyclic(times={participation.times}, gap={participation.gap}) spans {length} rounds but the run has {rounds}. Use fewer times, "
+            f"or a smaller gap."
+        )
+
+
 def patterns(participation: Participation, rounds: int) -> np.ndarray:
     """[A, T] bool: every placement of the participation over the rounds.
 
     Raises:
         ConfigError: an unknown participation, or one that does not fit into the rounds.
     """
+    check_fits(participation, rounds)
     match participation:
-        case "every-round" | Poisson():
-            return np.ones((1, rounds), dtype=bool)
         case "once":
             return np.eye(rounds, dtype=bool)
         case Cyclic(times, gap):
             length = (times - 1) * gap + 1
-            if length > rounds:
-                raise ConfigError(
-                    f"cyclic(times={times}, gap={gap}) spans {length} rounds but the run has {rounds}. Use fewer times, or a smaller gap."
-                )
             made = np.zeros((rounds - length + 1, rounds), dtype=bool)
             for offset in range(len(made)):
                 made[offset, offset : offset + length : gap] = True
             return made
         case _:
-            raise ConfigError(
-                f"participation = {participation!r}; use 'every-round', 'once', sv.accounting.cyclic(times, gap) or sv.accounting.poisson(rate)."
-            )
+            return np.ones((1, rounds), dtype=bool)

@@ -18,11 +18,12 @@ minimum, and the b of the smallest epsilon at a given delta, are found by a sear
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar, NoReturn
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
 
 from sottovoce.accounting.mechanisms import composition, gaussian
+from sottovoce.accounting.tradeoff import Order, searched_factor
 from sottovoce.accounting.walk.gaps import GapLaw
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.numbers import checked, whole
@@ -68,6 +69,13 @@ class RenyiTradeoff:
         """None: the guarantee is no Gaussian one."""
         return None
 
+    def repeated(self, times: int) -> NoReturn:
+        """Refused: no rule is proved."""
+        raise UnsupportedClaim(
+            f"{times} runs together were asked of a RenyiTradeoff; no rule for their composition is proved. Account them one by one, and "
+            f"add up epsilons and deltas."
+        )
+
     def scaled(self, factor: float) -> "RenyiTradeoff":
         """What holds when the noise is multiplied by this factor: std^2 enters the rate and the limit on the order."""
         factor = checked("factor", factor, "(0, inf)")
@@ -99,6 +107,8 @@ class RenyiTradeoff:
         if slope(end) <= 0.0 or slope(start) >= 0.0:
             b = end if slope(end) <= 0.0 else start
         else:
+            from scipy.optimize import brentq
+
             b = float(brentq(slope, start, end, rtol=1e-12))
         return _delta_of_log(_log_delta(b, b * (1.0 + b) * self.rate, epsilon))
 
@@ -116,15 +126,26 @@ class WalkTradeoff:
     gaps: GapLaw
     contributions: int
     noise_multiplier: float
+    mu: ClassVar[None] = None
+    pure_epsilon: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         whole("contributions", self.contributions)
         checked("noise_multiplier", self.noise_multiplier, "(0, inf)")
 
     @property
-    def mu(self) -> None:
-        """None: the guarantee is no Gaussian one."""
-        return None
+    def order(self) -> Order:
+        """Less noise covers more, for the same law of gaps and as many contributions."""
+        law = (self.contributions, self.gaps.lengths.tobytes(), self.gaps.probabilities.tobytes())
+        return Order(("walk", *law), (1.0 / self.noise_multiplier,))
+
+    def repeated(self, times: int) -> "WalkTradeoff":
+        """As many contributions more: Renyi divergences add up at every order, and paths are drawn anew."""
+        return replace(self, contributions=self.contributions * times)
+
+    def factor_for(self, epsilon: float, delta: float) -> float:
+        """By a search."""
+        return searched_factor(self, epsilon, delta)
 
     @property
     def local_mu(self) -> float:
@@ -175,6 +196,8 @@ class WalkTradeoff:
 
 def smallest_std(epsilon_at: Callable[[float], float], epsilon: float, *, start: float) -> float:
     """Return the smallest std with epsilon_at(std) <= epsilon, to 1e-12 from above; epsilon_at must fall with std."""
+    from scipy.optimize import brentq
+
     low = high = start
     while epsilon_at(high) > epsilon:
         high *= 2.0
@@ -202,4 +225,6 @@ def _delta_of_log(log_delta: float) -> float:
 
 def _smallest(function: Callable[[float], float]) -> float:
     """Return the smallest value found of a function with one valley in ln b."""
+    from scipy.optimize import minimize_scalar
+
     return float(minimize_scalar(function, bounds=_LOG_B, method="bounded", options={"xatol": 1e-7}).fun)

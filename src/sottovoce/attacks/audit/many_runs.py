@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from sottovoce.accounting.account import account
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.question.checked import Adjacency, Unit
 from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
@@ -32,7 +31,7 @@ from sottovoce.linear import check_parts, exchange_topologies
 from sottovoce.noise import Noise
 from sottovoce.numbers import checked, chosen, per_agent, whole
 from sottovoce.observers import Observer
-from sottovoce.problems import ConvexSmooth
+from sottovoce.problems import Adjacency, ConvexSmooth, Unit
 from sottovoce.resources import refuse_too_large, refuse_too_long
 from sottovoce.simulation.resources import RunSize
 from sottovoce.simulation.views import measure

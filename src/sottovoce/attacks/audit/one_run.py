@@ -30,7 +30,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.accounting.account import account, account_each
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.question.checked import Adjacency, Unit
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.canaries import LinearChange, canary_worlds, linear_change, linear_loss
@@ -44,7 +43,7 @@ from sottovoce.linear import check_parts, exchange_topologies
 from sottovoce.noise import Gaussian, Laplace, Law, Noise, bind
 from sottovoce.numbers import checked, chosen, per_agent, whole
 from sottovoce.observers import Observer, view
-from sottovoce.problems import ConvexSmooth, CustomLoss, custom_loss
+from sottovoce.problems import Adjacency, ConvexSmooth, CustomLoss, Unit, custom_loss
 from sottovoce.simulation.views import Statistic, measure
 from sottovoce.topologies import Static, Topology
 

@@ -23,8 +23,9 @@ import numpy as np
 
 from sottovoce.accounting import Guarantee
 from sottovoce.accounting.gopa import HonestGraph, from_pairs, party_mu
+from sottovoce.accounting.gopa.imperfect_noise import ChargedTradeoff, Way
 from sottovoce.accounting.gopa.integers import IntegerNoise, integer_ways
-from sottovoce.accounting.mechanisms.imperfect_noise import ChargedTradeoff, Way
+from sottovoce.accounting.guarantee import TOGETHER
 from sottovoce.deployment.gopa.masks import GaussianMasks
 from sottovoce.deployment.gopa.refusals import OutOfPhase
 from sottovoce.deployment.gopa.server import missing_repairs
@@ -100,6 +101,7 @@ def guarantee(
         rounds=len(transcripts),
         participation="every-round" if taking_part == len(revealed) else f"{taking_part} of {len(revealed)} rounds",
         tradeoff=ChargedTradeoff(ways),
+        meaning=TOGETHER,
         validity="sent-messages",
         reason=_reason(transcripts, [one.smallest_part for one in revealed if one.ways]),
         source="modules sottovoce.deployment.gopa.privacy and sottovoce.accounting.gopa.integers",

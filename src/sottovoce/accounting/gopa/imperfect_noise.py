@@ -20,6 +20,7 @@ from typing import NamedTuple, NoReturn
 from scipy.special import ndtri
 
 from sottovoce.accounting.mechanisms import gaussian
+from sottovoce.accounting.tradeoff import Order, searched_factor
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import checked
 
@@ -55,6 +56,26 @@ class ChargedTradeoff:
     def mu(self) -> float | None:
         """The smallest mu that needs no charge; None where every proof has one."""
         return min((way.mu for way in self.ways if way.total_variation == 0.0), default=None)
+
+    @property
+    def pure_epsilon(self) -> None:
+        """None: Gaussian noise has no finite epsilon at delta = 0."""
+        return None
+
+    @property
+    def order(self) -> Order:
+        """That of these very proofs."""
+        return Order(("imperfect", self.ways), ())
+
+    def repeated(self, times: int) -> "ChargedTradeoff":
+        """For every proof by itself, mu^2 and total variations add up."""
+        return ChargedTradeoff(
+            tuple(Way(way.mu * math.sqrt(times), min(1.0, way.total_variation * times)) for way in self.ways)
+        )
+
+    def factor_for(self, epsilon: float, delta: float) -> float:
+        """Refused, as `scaled` is."""
+        return searched_factor(self, epsilon, delta)
 
     def scaled(self, factor: float) -> NoReturn:
         """Refused: how far a run is from its ideal does not follow from its scale."""
