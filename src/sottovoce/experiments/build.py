@@ -88,7 +88,7 @@ def _topology(section: sections.Topology, experiment_seed: int, sizes: list[int]
             topology = make(section.dimension, weights=section.weights)
         case sections.FederationTopology():
             topology = make(section.agents, section.weights, records=sizes if section.weights == "records" else None)
-        case sections.ErdosRenyiTopology() | sections.GeometricTopology() | sections.KOutTopology():
+        case _:  # Erdős-Rényi, geometric and k-out graphs are drawn from a seed.
             density = {"erdos_renyi": "probability", "geometric": "radius", "k_out": "k"}[section.kind]
             seed = experiment_seed if section.seed is None else section.seed
             topology = make(section.agents, getattr(section, density), seed=seed, weights=section.weights)

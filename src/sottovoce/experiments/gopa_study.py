@@ -247,7 +247,7 @@ def run_silent(section: SilentSection, base: Mapping[str, Any], *, source: str, 
             for line, repaired in ((REPAIRED, None), (UNREPAIRED, nobody)):
                 played = play_round(part, block.sources, survivors=survivors, repaired=repaired)
                 found[line][index, block.columns] = _error(played.total, part, survivors)
-            residual[index] = played.residual_masks
+                residual[index] = played.residual_masks  # kept of the last, which nobody repaired
     cells: Cells = {"variance": {line: {} for line in section.lines()}}
     for index, (count, place) in enumerate(zip(section.silent, section.places(), strict=True)):
         own_part = noise.independent_std**2 / (n - count)

@@ -86,13 +86,12 @@ def run_images(section: ImagesSection, base: Mapping[str, Any], *, source: str, 
     leak = Leak(observer=section.observer, rebuilds="gradient", noise=section.noise)
     shown: dict[str, np.ndarray] = {}
     scores: dict[str, np.ndarray] = {}
-    truths: np.ndarray | None = None
+    noiseless = with_noise(section, base, [], leak, NO_NOISE, where)
+    true_images = _pixels(_drawn_records(noiseless, section, where), section)
     for place in section.places():
         progress(f"study {section.name}: epsilon {place}")
         experiment = with_noise(section, base, [], leak, place, where)
-        if truths is None:
-            truths = _drawn_records(experiment, section, where)
-        images, true_images = _pixels(_rebuilt(experiment, section), section), _pixels(truths, section)
+        images = _pixels(_rebuilt(experiment, section), section)
         found = _correlations(images, true_images)  # [agents, repeats]
         for line, row in zip(lines, found, strict=False):
             cells["correlation"][line][place] = mean_over_repeats(row)

@@ -41,12 +41,13 @@ def minimise_logistic(signed_rows: Floats, row_weights: Floats, *, ridge: float)
     model = np.zeros(signed_rows.shape[1])
     # Rounding in the gradient grows with the rows, so the tolerance must.
     tolerance = _GRADIENT_TOLERANCE * max(1.0, float(row_weights @ np.linalg.norm(signed_rows, axis=1)))
+    gradient, hessian = _derivatives(model, signed_rows, row_weights, ridge)
     for _ in range(_MOST_STEPS):
-        gradient, hessian = _derivatives(model, signed_rows, row_weights, ridge)
         if np.linalg.norm(gradient) <= tolerance:
             # One more full step costs little and takes quadratic convergence to rounding level.
             return _better(model, model + _direction(hessian, gradient), signed_rows, row_weights, ridge)
         model = _descend(model, _direction(hessian, gradient), gradient, signed_rows, row_weights, ridge)
+        gradient, hessian = _derivatives(model, signed_rows, row_weights, ridge)
     raise UnsupportedClaim(
         f"Newton's method stopped at gradient norm {np.linalg.norm(gradient):.1e} after {_MOST_STEPS} steps; "
         f"{tolerance:.0e} is needed to "
