@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import sottovoce as sv
-from sottovoce.simulation import program, random
-from sottovoce.simulation.draws import draw
-from sottovoce.simulation.links import combine
-from sottovoce.simulation.materialise import materialise
-from sottovoce.simulation.own import Own
+from sottovoce.simulation.rounds import program, random
+from sottovoce.simulation.rounds.draws import draw
+from sottovoce.simulation.rounds.links import combine
+from sottovoce.simulation.rounds.materialise import materialise
+from sottovoce.simulation.rounds.own import Own
 
 
 def engine_parts(problem: Any, topology: Any, noise: Any, *, step_size: float) -> dict[str, Callable[[int], None]]:

@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 import sottovoce as sv
 from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff
 from sottovoce.algorithms.sampling import FixedAgents, PoissonAgents
-from sottovoce.simulation import random
-from sottovoce.simulation.participants import draw_participants
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.participants import draw_participants
 
 C, K, RATE, SIZE, STEP = 0.5, 4, 0.3, 2, 0.3
 STD = 0.4

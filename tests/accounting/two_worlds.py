@@ -25,11 +25,11 @@ import numpy as np
 from scipy import optimize, special
 
 import sottovoce as sv
-from sottovoce.simulation import random
 from sottovoce.simulation.engine import precision
-from sottovoce.simulation.view_plan import plan_view
-from sottovoce.simulation.view_program import compile_record, world_seed
-from sottovoce.simulation.view_recorder import Numbers, Recorder, keep_all
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.views.plan import plan_view
+from sottovoce.simulation.views.program import compile_record, world_seed
+from sottovoce.simulation.views.recorder import Numbers, Recorder, keep_all
 
 SEED = 20
 SPARE = 8  # runs beyond those that determine M: they test it

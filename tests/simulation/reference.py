@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.noise import L2Laplace
-from sottovoce.simulation import random
-from sottovoce.simulation.batches import draw_batch
-from sottovoce.simulation.draws import draw_unit
-from sottovoce.simulation.links import link_arrays, plan_links, weights_of_round
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.batches import draw_batch
+from sottovoce.simulation.rounds.draws import draw_unit
+from sottovoce.simulation.rounds.links import link_arrays, plan_links, weights_of_round
 from sottovoce.topologies import ActiveLinks, Static
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import stats
 
 import sottovoce as sv
-from sottovoce.simulation import random
-from sottovoce.simulation.links import link_arrays, plan_links, weights_of_round
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.links import link_arrays, plan_links, weights_of_round
 
 
 def drawn_weights(topology, repeats, round_=1, seed=0):

@@ -13,10 +13,10 @@ from scipy.stats import chi2
 import sottovoce as sv
 from sottovoce.deployment.gopa import Sources, play_round
 from sottovoce.noise import RELAY
-from sottovoce.simulation import random
 from sottovoce.simulation.engine import precision
-from sottovoce.simulation.masked_views import Graph, MaskPlan, connected, draw_graph, plan_masks, reveal
+from sottovoce.simulation.rounds import random
 from sottovoce.simulation.views import Statistic, layout, measure, observe
+from sottovoce.simulation.views.masks import Graph, MaskPlan, connected, draw_graph, plan_masks, reveal
 
 K, ROUNDS, REPEATS, SEED = 6, 5, 7, 3
 HUB = sv.topologies.federation(K)

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import sottovoce as sv
-from sottovoce.simulation import random
-from sottovoce.simulation.batches import draw_batch
-from sottovoce.simulation.draws import draw_unit
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.batches import draw_batch
+from sottovoce.simulation.rounds.draws import draw_unit
 
 
 def test_threefry_known_answers():

@@ -8,9 +8,8 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.noise import RELAY
-from sottovoce.simulation import view_recorder
-from sottovoce.simulation import views as module
-from sottovoce.simulation.views import Statistic, layout, measure, observe, views
+from sottovoce.simulation.views import Statistic, layout, measure, observe, recorder, views
+from sottovoce.simulation.views import recorded as module
 
 LAPLACE, GAUSSIAN = sv.noise.Laplace(std=0.3), sv.noise.Gaussian(std=0.3)
 RING, FEDERATION = sv.topologies.ring(6), sv.topologies.federation(6)
@@ -162,7 +161,7 @@ def weighted(num_links, d):
 
 
 def test_a_statistic_is_the_fold_over_the_recorded_view_in_groups_of_any_size(regression, whole, monkeypatch):
-    monkeypatch.setattr(view_recorder, "GROUP_BYTES", 1)  # one run at a time, unless told
+    monkeypatch.setattr(recorder, "GROUP_BYTES", 1)  # one run at a time, unless told
     t = np.arange(1, ROUNDS + 1)
     expected = (
         np.einsum("t,rted->red", t, whole.messages[0]),
@@ -355,11 +354,11 @@ def test_worlds_made_one_after_the_other_are_the_same_problem_unless_their_losse
     one, other = np.random.default_rng(0).normal(size=(2, 4, 3, 2))
     for problem in (made, classified):
         worlds = [problem(2, one), problem(2, other)]
-        assert view_recorder.checked_worlds(worlds) == worlds
+        assert recorder.checked_worlds(worlds) == worlds
     with pytest.raises(sv.ConfigError, match="its loss"):
-        view_recorder.checked_worlds([made(2, one), made(3, other)])
+        recorder.checked_worlds([made(2, one), made(3, other)])
     with pytest.raises(sv.ConfigError, match="its"):
-        view_recorder.checked_worlds([classified(2, one), classified(3, other)])
+        recorder.checked_worlds([classified(2, one), classified(3, other)])
 
 
 def test_an_unstable_run_is_refused_with_its_cause(regression):

@@ -32,7 +32,7 @@ from sottovoce.linear import check_parts
 from sottovoce.noise import Noise, none
 from sottovoce.observers import Observer
 from sottovoce.problems import Adjacency, ConvexSmooth, Unit
-from sottovoce.simulation.metrics import choose_metrics
+from sottovoce.simulation.rounds.metrics import choose_metrics
 from sottovoce.simulation.run import Run
 from sottovoce.theory import expected_msd
 from sottovoce.topologies import Topology

@@ -25,8 +25,8 @@ from sottovoce.experiments.results_folder import check_folder
 from sottovoce.experiments.sections import Config
 from sottovoce.resources import LONG, in_time
 from sottovoce.simulation.engine import chunks, size_of_run
-from sottovoce.simulation.metrics import choose_metrics
 from sottovoce.simulation.resources import check_run_size, run_size
+from sottovoce.simulation.rounds.metrics import choose_metrics
 from sottovoce.simulation.run import Run
 from sottovoce.topologies import Topology
 

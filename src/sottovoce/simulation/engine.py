@@ -25,10 +25,10 @@ from sottovoce.simulation.checks import (
     refuse_clear_hand_over,
 )
 from sottovoce.simulation.divergence import failing_agent
-from sottovoce.simulation.metrics import NEEDS_LABELS, choose_metrics
-from sottovoce.simulation.program import Plan, compile_advance, initial_state, models_of, plan_comparison
 from sottovoce.simulation.resources import RunSize, check_compiled, check_run_size, holds_record_gradients, run_size
 from sottovoce.simulation.round_numbers import check_round_numbers
+from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, choose_metrics
+from sottovoce.simulation.rounds.program import Plan, compile_advance, initial_state, models_of, plan_comparison
 from sottovoce.theory.stability import likely_cause
 from sottovoce.topologies import Topology
 

@@ -8,7 +8,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.attacks.audit import audit, choice
 from sottovoce.attacks.audit.canaries import canary_worlds
-from sottovoce.simulation import random
+from sottovoce.simulation.rounds import random
 
 RING = sv.topologies.ring(4)
 ATC = sv.algorithms.atc(step_size=1.0)

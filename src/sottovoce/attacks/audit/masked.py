@@ -1,7 +1,7 @@
 """The likelihood ratio of a whole view of masked averages: the best test of one agent's data against whoever reads the board.
 
 All that was published is a function of the common model, which every observer follows, and of fresh noise and masks. Let x be what is left of a round when
-known masks are taken away (simulation/masked_views.py), psi_l what agent l has to send at the common model, known for every agent in both worlds, and
+known masks are taken away (simulation/views/masks.py), psi_l what agent l has to send at the common model, known for every agent in both worlds, and
 v = psi_p(second) - psi_p(first). Given all rounds before, with psi at the middle of the two worlds,
 
     uniform masks     x is the sum over the part P of p:       log ratio = <x - sum_P psi, v> / (|P| std^2)

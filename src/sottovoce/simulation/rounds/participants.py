@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from sottovoce.algorithms import AgentSampling, PoissonAgents, SilentAgents
-from sottovoce.simulation import random
+from sottovoce.simulation.rounds import random
 
 Array = Any
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from sottovoce.noise import Noise
 from sottovoce.schedules import Schedule, running_round
-from sottovoce.simulation import random
-from sottovoce.simulation.batches import draw_batch
-from sottovoce.simulation.draws import draw_unit
-from sottovoce.simulation.materialise import materialise
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.batches import draw_batch
+from sottovoce.simulation.rounds.draws import draw_unit
+from sottovoce.simulation.rounds.materialise import materialise
 
 Array = Any
 GradientNoise = list[list[Array | None]]  # [gradient of the round][scheme] unit noise [K, d, R]; None: it is elsewhere

@@ -19,15 +19,14 @@ import numpy as np
 
 from sottovoce.algorithms import Exchange
 from sottovoce.schedules import running_round
-from sottovoce.simulation import random
-from sottovoce.simulation.cache import enable_compilation_cache
-from sottovoce.simulation.draws import draw_unit
-from sottovoce.simulation.links import Hop, LinkPlan, Weights, combine, expand_present
-from sottovoce.simulation.masked_views import Board, draw_graph, published_in, reveal
-from sottovoce.simulation.materialise import materialise
-from sottovoce.simulation.neighbours import Group, expand, weighted_sum
-from sottovoce.simulation.own import Own
-from sottovoce.simulation.program import (
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.cache import enable_compilation_cache
+from sottovoce.simulation.rounds.draws import draw_unit
+from sottovoce.simulation.rounds.links import Hop, LinkPlan, Weights, combine, expand_present
+from sottovoce.simulation.rounds.materialise import materialise
+from sottovoce.simulation.rounds.neighbours import Group, expand, weighted_sum
+from sottovoce.simulation.rounds.own import Own
+from sottovoce.simulation.rounds.program import (
     Plan,
     draw_counts,
     draw_round,
@@ -37,7 +36,8 @@ from sottovoce.simulation.program import (
     schedules_in_round,
     streams_of,
 )
-from sottovoce.simulation.view_plan import Channel, ViewPlan
+from sottovoce.simulation.views.masks import Board, draw_graph, published_in, reveal
+from sottovoce.simulation.views.plan import Channel, ViewPlan
 
 Array = Any
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.noise import Gaussian, Noise, NoiseMap, bind, received_map
-from sottovoce.simulation.links import LinkPlan, possible_links
-from sottovoce.simulation.neighbours import Group, group_by_width
+from sottovoce.simulation.rounds.links import LinkPlan, possible_links
+from sottovoce.simulation.rounds.neighbours import Group, group_by_width
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
 
 Array = Any

@@ -20,15 +20,23 @@ from sottovoce.algorithms import Algorithm, Exchange
 from sottovoce.linear import Centroid, centroid, exchange_topologies
 from sottovoce.noise import Noise
 from sottovoce.schedules import Schedule
-from sottovoce.simulation import random
-from sottovoce.simulation.cache import enable_compilation_cache
-from sottovoce.simulation.draws import Share, draw, law_scale, same_draw, share
-from sottovoce.simulation.links import Hop, LinkPlan, combine, hop_of_round, link_arrays, plan_links, weights_of_round
-from sottovoce.simulation.materialise import materialise
-from sottovoce.simulation.metrics import measure
-from sottovoce.simulation.own import GradientNoise, Own, draw_gradient_noise, draw_records, side_by_side
-from sottovoce.simulation.participants import draw_participants
-from sottovoce.simulation.perturbation import Perturbation, plan_noise
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.cache import enable_compilation_cache
+from sottovoce.simulation.rounds.draws import Share, draw, law_scale, same_draw, share
+from sottovoce.simulation.rounds.links import (
+    Hop,
+    LinkPlan,
+    combine,
+    hop_of_round,
+    link_arrays,
+    plan_links,
+    weights_of_round,
+)
+from sottovoce.simulation.rounds.materialise import materialise
+from sottovoce.simulation.rounds.metrics import measure
+from sottovoce.simulation.rounds.own import GradientNoise, Own, draw_gradient_noise, draw_records, side_by_side
+from sottovoce.simulation.rounds.participants import draw_participants
+from sottovoce.simulation.rounds.perturbation import Perturbation, plan_noise
 from sottovoce.topologies import Topology, visits_before, walk_paths
 
 Array = Any

@@ -21,9 +21,9 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.linear import centroid, exchange_topologies
 from sottovoce.noise import RELAY, Noise, NoiseMap, bind, known_sources
 from sottovoce.observers import Observer, View, view
-from sottovoce.simulation.links import possible_links
-from sottovoce.simulation.masked_views import MaskPlan, plan_masks
-from sottovoce.simulation.neighbours import Group, group_by_width
+from sottovoce.simulation.rounds.links import possible_links
+from sottovoce.simulation.rounds.neighbours import Group, group_by_width
+from sottovoce.simulation.views.masks import MaskPlan, plan_masks
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
 
 _INDICES = ("owners", "link_index", "link_source", "self_index", "self_source")
@@ -35,7 +35,7 @@ class Layout:
 
     Attributes:
         links: per exchange [E_o, 2] the (sender, receiver) of every message; the receiver of an uplink is `sv.noise.RELAY`. Under masks
-            there is one uplink per agent, and what it holds is said in masked_views.py.
+            there is one uplink per agent, and what it holds is said in masks.py.
         sources: per exchange [S_o, 2] who knows each source, as in a noise map. With noise in gradients one entry more, the last: the members
             in order, for the first gradient of the round, then for the second, and so on.
         broadcast: whether what a relay sends out is a part of the view.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.simulation import random
-from sottovoce.simulation.neighbours import Group, expand, group_by_width, weighted_sum
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.neighbours import Group, expand, group_by_width, weighted_sum
 from sottovoce.topologies import ActiveLinks, Dropout, Listed, RandomPair, Static, Topology, Walk
 from sottovoce.topologies.topology import MATRIX_LIMIT
 

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from sottovoce.noise import Gaussian, L2Laplace, Laplace, Law, NoiseMap
-from sottovoce.simulation import random
-from sottovoce.simulation.links import Weights, expand_present
-from sottovoce.simulation.neighbours import assemble, column, expand, sum_over_row, weighted_sum
-from sottovoce.simulation.perturbation import Perturbation, entry_values
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.links import Weights, expand_present
+from sottovoce.simulation.rounds.neighbours import assemble, column, expand, sum_over_row, weighted_sum
+from sottovoce.simulation.rounds.perturbation import Perturbation, entry_values
 
 Array = Any
 _SECOND_USE = 0x9E3779B9  # turns the keys of a source into those of its second, independent number per coordinate

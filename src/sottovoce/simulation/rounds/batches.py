@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from sottovoce.simulation import random
+from sottovoce.simulation.rounds import random
 
 Array = Any
 

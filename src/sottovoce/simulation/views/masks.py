@@ -25,8 +25,8 @@ import numpy as np
 from sottovoce.algorithms import Algorithm, SilentAgents
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.observers import Observer
-from sottovoce.simulation import random
-from sottovoce.simulation.participants import draw_published
+from sottovoce.simulation.rounds import random
+from sottovoce.simulation.rounds.participants import draw_published
 
 Array = Any
 MOST_RATIO = 1e5

@@ -17,8 +17,6 @@ from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.simulation.checks import check_numbers, check_traced_shapes, refuse_clear_hand_over
 from sottovoce.simulation.engine import precision
-from sottovoce.simulation.masked_views import Board
-from sottovoce.simulation.program import Plan, cast, initial_state, plan_comparison, run_arrays
 from sottovoce.simulation.resources import (
     RECORD_GRADIENT_COPIES,
     check_run_size,
@@ -26,8 +24,10 @@ from sottovoce.simulation.resources import (
     run_size,
 )
 from sottovoce.simulation.round_numbers import check_round_numbers
-from sottovoce.simulation.view_plan import ViewPlan, channel_arrays, plan_view
-from sottovoce.simulation.view_program import Array, Seen, Statistic, compile_record, world_seed
+from sottovoce.simulation.rounds.program import Plan, cast, initial_state, plan_comparison, run_arrays
+from sottovoce.simulation.views.masks import Board
+from sottovoce.simulation.views.plan import ViewPlan, channel_arrays, plan_view
+from sottovoce.simulation.views.program import Array, Seen, Statistic, compile_record, world_seed
 from sottovoce.theory.stability import likely_cause
 from sottovoce.topologies import Topology
 

@@ -11,7 +11,7 @@ The observer is the accountant's own: the rows are those of `linear/network.py`,
 and, in a federation, all uplinks for who reads them, else the average that the relay sends out. A relay's own noise is added after the uplinks; whoever
 reads them all knows it. Beside the messages, members know their data and models, which follow from the problem.
 
-Under masked averages every observer of messages reads the board: what is left of it when known masks are taken away, as masked_views.py says,
+Under masked averages every observer of messages reads the board: what is left of it when known masks are taken away, as masks.py says,
 and the average that comes out. Members without names are drawn for every run; their data and noise are not recorded, and nothing
 else in the view depends on them but the average.
 
@@ -31,13 +31,11 @@ from sottovoce.linear import check_parts, check_relay
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.simulation.engine import precision
-from sottovoce.simulation.masked_views import Board
-from sottovoce.simulation.view_plan import Layout, plan_view
-from sottovoce.simulation.view_program import Seen, Statistic, compile_record
-from sottovoce.simulation.view_recorder import Numbers, Recorder, checked_worlds, keep_all
+from sottovoce.simulation.views.masks import Board
+from sottovoce.simulation.views.plan import Layout, plan_view
+from sottovoce.simulation.views.program import Statistic, compile_record
+from sottovoce.simulation.views.recorder import Numbers, Recorder, checked_worlds, keep_all
 from sottovoce.topologies import Topology
-
-__all__ = ["Board", "Layout", "Seen", "Statistic", "Views", "layout", "measure", "observe", "views"]
 
 OBSERVE_BYTES = 2**30  # the most that is returned at once; while it arises, up to three times as much is held
 CHUNK_BYTES = 2**26  # of one chunk when its size is left open
