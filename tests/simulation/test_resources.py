@@ -127,9 +127,9 @@ def test_groups_of_clipped_runs_stay_below_a_gibibyte_of_gradients():
 
 
 def test_a_long_run_says_how_long_before_it_starts(monkeypatch, capsys):
-    from sottovoce.experiments import run
+    from sottovoce.simulation import progress
 
-    monkeypatch.setattr(run, "LONG", 1e-9)
+    monkeypatch.setattr(progress, "LONG", 1e-9)
     sv.simulate(PROBLEM, RING, ATC, NOISE, rounds=2)
     assert "about 1 second for 2 rounds, by estimate" in " ".join(capsys.readouterr().err.split())
 

@@ -64,7 +64,7 @@ def _threads() -> dict[str, Any]:
 
 
 def _compilation_cache() -> dict[str, Any]:
-    from sottovoce.simulation.rounds.cache import enable_compilation_cache
+    from sottovoce.simulation import enable_compilation_cache
 
     folder = enable_compilation_cache()
     files = folder.rglob("*") if folder.is_dir() else ()

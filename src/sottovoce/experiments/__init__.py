@@ -7,7 +7,7 @@ from sottovoce.experiments.privacy import guarantees
 from sottovoce.experiments.record import load, save
 from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
 from sottovoce.experiments.sections import Config
-from sottovoce.experiments.simulate import simulate
+from sottovoce.simulation import simulate
 
 __all__ = [
     "Config",

@@ -27,13 +27,11 @@ from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.comparison import Comparison, Measured, Row
 from sottovoce.experiments.comparison_notes import notes, rows_note
 from sottovoce.experiments.releases import epsilon_of_repeats
-from sottovoce.experiments.simulate import simulate
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise, none
 from sottovoce.observers import Observer
 from sottovoce.problems import Adjacency, ConvexSmooth, Unit
-from sottovoce.simulation.rounds.metrics import choose_metrics
-from sottovoce.simulation.run import Run
+from sottovoce.simulation import Run, choose_metrics, simulate
 from sottovoce.theory import expected_msd
 from sottovoce.topologies import Topology
 

@@ -13,7 +13,7 @@ from sottovoce.experiments.config import parse
 from sottovoce.experiments.record import load_guarantees
 from sottovoce.experiments.run import run_experiment
 from sottovoce.experiments.sections import Config
-from sottovoce.simulation.run import Run
+from sottovoce.simulation import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

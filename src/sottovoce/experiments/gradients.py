@@ -18,7 +18,7 @@ from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.noise_sections import NoNoise
 from sottovoce.experiments.sections import Config, MeanProblem
 from sottovoce.problems import Problem
-from sottovoce.simulation.engine import chunks
+from sottovoce.simulation import chunks
 
 PERCENTILES = (10, 50, 90, 99, 100)
 BINS = 12

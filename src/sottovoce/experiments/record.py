@@ -32,7 +32,7 @@ from safetensors.numpy import save as to_bytes
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
 from sottovoce.experiments.values import brief
-from sottovoce.simulation.run import Run, join
+from sottovoce.simulation import Run, join
 
 FORMAT_VERSION = 1
 

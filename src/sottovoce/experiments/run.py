@@ -1,16 +1,14 @@
 """Run an experiment into a folder, from its beginning or from where it was interrupted."""
 
-import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.build import build
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import (
@@ -23,12 +21,7 @@ from sottovoce.experiments.privacy import (
 from sottovoce.experiments.record import is_finished, load, open_record
 from sottovoce.experiments.results_folder import check_folder
 from sottovoce.experiments.sections import Config
-from sottovoce.resources import LONG, in_time
-from sottovoce.simulation.engine import chunks, size_of_run
-from sottovoce.simulation.resources import check_run_size, run_size
-from sottovoce.simulation.rounds.metrics import choose_metrics
-from sottovoce.simulation.run import Run
-from sottovoce.topologies import Topology
+from sottovoce.simulation import Run, check_run_size, choose_metrics, chunks, expected_seconds, round_bar, size_of_run
 
 
 def default_folder(config: Config) -> Path:
@@ -129,16 +122,6 @@ def final_metrics(run: Run) -> dict[str, dict[str, float | None]]:
     return result
 
 
-def expected_seconds(
-    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], *, schemes: int, rounds: int, repeats: int, batch_size: int | None
-) -> float:  # fmt: skip
-    """About how long a run takes."""
-    return run_size(
-        problem, topology, algorithms, schemes=schemes, rounds=rounds, repeats=repeats, batch_size=batch_size, dtype="float32", metrics=0,
-        together=repeats,
-    ).seconds  # fmt: skip
-
-
 def _check_size(experiment: Experiment) -> None:
     """Refuse what cannot fit before anything is accounted or written."""
     size = size_of_run(
@@ -147,27 +130,3 @@ def _check_size(experiment: Experiment) -> None:
         repeats_together=None,
     )  # fmt: skip
     check_run_size(size)
-
-
-@contextlib.contextmanager
-def round_bar(
-    rounds: int, *, done: int = 0, shown: bool = True, expected: float | None = None
-) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr with rounds per second and time left; gives a function to call with the last round done.
-
-    Where it is `expected` to take long, that is said first.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Speed(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            return Text(f"{task.speed:.0f} rounds/s" if task.speed else "compiling")
-
-    if shown and expected is not None and expected >= LONG:
-        Console(stderr=True).print(f"{in_time(expected)} for {rounds - done:,} rounds, by estimate", highlight=False)
-    columns = (BarColumn(), MofNCompleteColumn(), "rounds", Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
-        task = bar.add_task("rounds", total=rounds, completed=done)
-        yield lambda last_round: bar.update(task, completed=last_round)

@@ -35,9 +35,8 @@ from sottovoce.experiments.build import Experiment, build
 from sottovoce.experiments.config import parse
 from sottovoce.experiments.privacy import refuse_unkept_promises
 from sottovoce.experiments.sections import Section
-from sottovoce.experiments.simulate import simulate
 from sottovoce.experiments.values import ShownLabel, brief_value, checked_label
-from sottovoce.simulation.run import Run
+from sottovoce.simulation import Run, simulate
 from sottovoce.theory import expected_msd
 
 AGENT_ERROR = "error_of_agent_0"

@@ -28,13 +28,12 @@ from sottovoce.accounting.documents import (
 )
 from sottovoce.algorithms import random_walk
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.simulate import simulate
 from sottovoce.experiments.study import Cell, Cells
 from sottovoce.experiments.values import Count, Delta, Positive, Seed
 from sottovoce.noise import Gaussian, Noise, gradient, none
 from sottovoce.observers import curious_agent, eavesdropper
 from sottovoce.problems import ConvexSmooth, LogisticRegression, logistic_regression
-from sottovoce.simulation.run import Run
+from sottovoce.simulation import Run, simulate
 from sottovoce.topologies import Topology, complete
 
 COMPOSED, LOCAL = "local, advanced composition", "local, exact"

@@ -13,7 +13,7 @@ from matplotlib.textpath import TextPath
 from sottovoce.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sottovoce.simulation.run import Run
+    from sottovoce.simulation import Run
 
 MARK = "sottovoce-caption"
 SIZE = 8.5  # points

@@ -21,7 +21,7 @@ from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 
 if TYPE_CHECKING:
-    from sottovoce.simulation.run import Run
+    from sottovoce.simulation import Run
 
 MAX_POINTS = 2000  # per line, so that an SVG stays small
 QUANTILES = (0.1, 0.9)

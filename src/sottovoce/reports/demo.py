@@ -9,7 +9,7 @@ from sottovoce.reports.curves import learning_curves
 from sottovoce.reports.labels import label_distribution
 from sottovoce.reports.network import network
 from sottovoce.reports.save import save
-from sottovoce.simulation.run import Run
+from sottovoce.simulation import Run
 
 
 def with_test_error(run: Run) -> Run:

@@ -39,7 +39,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import clarabel
 import numpy as np
 from scipy import sparse
 
@@ -292,6 +291,8 @@ def _solve(
     unit = cost * 1e-4  # keeps the optimum well above 1, below which the solver's relative gap becomes an absolute one
     hessian = sparse.diags_array(2.0 * _quadratic(problem, layout) / unit, format="csc")
     matrix, limit = _constraints(problem, layout)
+    import clarabel  # heavy, and only certificates need it
+
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9

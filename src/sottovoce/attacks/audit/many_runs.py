@@ -33,7 +33,7 @@ from sottovoce.numbers import checked, chosen, per_agent, whole
 from sottovoce.observers import Observer
 from sottovoce.problems import Adjacency, ConvexSmooth, Unit
 from sottovoce.resources import refuse_too_large, refuse_too_long
-from sottovoce.simulation.resources import RunSize
+from sottovoce.simulation import RunSize
 from sottovoce.simulation.views import measure
 from sottovoce.topologies import Topology
 

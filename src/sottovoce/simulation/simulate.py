@@ -1,17 +1,18 @@
 """sv.simulate: run one algorithm with one noise scheme, or a whole comparison as one program."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.experiments.run import expected_seconds, round_bar
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
-from sottovoce.simulation.engine import Chunk, chunks
 from sottovoce.simulation.run import Run, join
 from sottovoce.topologies import Topology
+
+if TYPE_CHECKING:
+    from sottovoce.simulation.engine import Chunk
 
 Metrics = dict[tuple[Any, Any], dict[str, np.ndarray]]
 
@@ -72,6 +73,9 @@ def simulate(
         A Run; or, when a dict was given for algorithm or noise, {(algorithm label, noise label): Run}. A choice that was not
         a dict has its name as label.
     """
+    from sottovoce.simulation.engine import chunks  # JAX, which a finished run does not need
+    from sottovoce.simulation.progress import expected_seconds, round_bar
+
     check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     single = not isinstance(algorithm, Mapping) and not isinstance(noise, Mapping)
     algorithms = algorithm if isinstance(algorithm, Mapping) else {algorithm.name: algorithm}
