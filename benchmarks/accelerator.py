@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 import sottovoce as sv
-from sottovoce.simulation import engine
+from sottovoce.simulation import Settings, chunks
 
 LAPLACE, GAUSSIAN = sv.noise.Laplace(std=0.1), sv.noise.Gaussian(std=0.1)
 
@@ -36,8 +36,8 @@ def agreement() -> float:
         "local": sv.noise.local_graph_homomorphic(LAPLACE),
     }
     record = ("msd_centroid", "msd_average")
-    options = {"rounds": 600, "repeats": 2000, "batch_size": 1, "record": record}
-    parts = [chunk.metrics for chunk in engine.chunks(problem, topology, algorithms, noises, **options)]
+    settings = Settings(rounds=600, repeats=2000, batch_size=1)
+    parts = [chunk.metrics for chunk in chunks(problem, topology, algorithms, noises, settings, record=record)]
     worst = 0.0
     for a, algorithm in algorithms.items():
         for n, noise in noises.items():
@@ -64,14 +64,13 @@ def large_steps(agents: int, dimension: int) -> Iterator[str]:
         "per-edge Gaussian": sv.noise.independent(GAUSSIAN, per_edge=True),
     }
     for name, noise in noises.items():
-        running = engine.chunks(
+        running = chunks(
             problem,
             topology,
             {"atc": sv.algorithms.atc(step_size=0.1)},
             {name: noise},
-            rounds=10_000,
+            Settings(rounds=10_000, chunk=50),
             record=(),
-            chunk=50,
         )
         next(running)
         times = []

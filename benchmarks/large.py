@@ -11,7 +11,7 @@ from measure import Timed, compare, milliseconds, peak_mb, timed
 from parts import engine_parts
 
 import sottovoce as sv
-from sottovoce.simulation.engine import chunks
+from sottovoce.simulation import Settings, chunks
 
 STEP_SIZE, STD = 0.1, 0.1
 
@@ -46,8 +46,7 @@ def started(problem: Any, topology: Any, scheme: str, *, rounds: int, chunk: int
         topology,
         {"atc": sv.algorithms.atc(step_size=STEP_SIZE)},
         {scheme: large_noises()[scheme]},
-        rounds=rounds + chunk,
-        chunk=chunk,
+        Settings(rounds=rounds + chunk, chunk=chunk),
         record=(),
     )
     next(later)

@@ -8,28 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 
 import sottovoce as sv
-from sottovoce.simulation.rounds import program, random
+from sottovoce.simulation import Settings
+from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.draws import draw
 from sottovoce.simulation.rounds.links import combine
 from sottovoce.simulation.rounds.materialise import materialise
 from sottovoce.simulation.rounds.own import Own
+from sottovoce.simulation.rounds.plan import plan_comparison
 
 
 def engine_parts(problem: Any, topology: Any, noise: Any, *, step_size: float) -> dict[str, Callable[[int], None]]:
     """{name: run(rounds)} for ATC with full gradients, one scheme and one repeat; every part is compiled already."""
-    plan, host_arrays = program.plan_comparison(
-        problem,
-        topology,
-        {"atc": sv.algorithms.atc(step_size=step_size)},
-        {"noise": noise},
-        rounds=1,
-        repeats=1,
-        seed=0,
-        batch_size=None,
-        dtype=jnp.dtype("float32"),
-        metrics=(),
-        test=None,
-    )
+    algorithms = {"atc": sv.algorithms.atc(step_size=step_size)}
+    plan, host_arrays = plan_comparison(problem, topology, algorithms, {"noise": noise}, Settings(rounds=1))
     arrays = jax.device_put(host_arrays)
     state = jnp.zeros((*plan.shape, 1, 1), plan.dtype)
     (exchange,) = plan.algorithms[0].exchanges

@@ -12,7 +12,7 @@ from measure import Timed, compare, peak_mb, timed
 from scipy import stats
 
 import sottovoce as sv
-from sottovoce.simulation.engine import chunks
+from sottovoce.simulation import Settings, chunks
 
 STEP_SIZE, STD = 0.2, 0.2
 BURN_IN = 60  # rounds left out of the comparison with theory: the models start at zero and settle by then
@@ -62,15 +62,16 @@ def reference(quick: bool) -> dict[str, Any]:
     """30 agents, 2 parameters, 1000 rounds, 20 repeats, 3 algorithms x 4 schemes against the loop and batched NumPy."""
     problem, topology, algorithms, noises = reference_setting()
     turns, loop_rounds, batch_rounds, rounds = (3, 80, 60, 200) if quick else (8, 100, 125, 1000)
-    run = dict(repeats=REPEATS, batch_size=1, record=METRICS)
+    run = dict(repeats=REPEATS, batch_size=1)
 
     def whole() -> Any:
-        return sv.simulate(problem, topology, algorithms, noises, rounds=rounds, progress=False, **run)
+        return sv.simulate(problem, topology, algorithms, noises, rounds=rounds, record=METRICS, progress=False, **run)
 
     first, runs = timed(whole)  # the compilation cache is empty: see engine.py
     again, _ = timed(whole)
     # One chunk is one whole experiment; tracing and compilation fall into the first, which is not timed.
-    later = chunks(problem, topology, algorithms, noises, rounds=(turns + 1) * rounds, chunk=rounds, **run)
+    settings = Settings(rounds=(turns + 1) * rounds, chunk=rounds, **run)
+    later = chunks(problem, topology, algorithms, noises, settings, record=METRICS)
     next(later)
     engine_memory = peak_mb()
 

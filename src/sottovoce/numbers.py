@@ -1,6 +1,5 @@
 """Numbers at the border: each argument is checked once, with the same words everywhere."""
 
-import math
 import operator
 from functools import cache
 
@@ -14,21 +13,34 @@ SMALLEST, LARGEST = 1e-100, 1e100  # squares stay within the range of floating-p
 LEAST_SQUARED, MOST_SQUARED = 1e-62, 1e62
 
 
+def is_number(value: object, interval: str = "(-inf, inf)") -> bool:
+    """Whether something is a real number in `interval`, written as in mathematics: "[0, 1)". Booleans and NaN are none."""
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    low, high = _ends(interval)
+    number = float(value)
+    above = low <= number if interval[0] == "[" else low < number
+    return above and (number <= high if interval[-1] == "]" else number < high)
+
+
+def is_whole(value: object, least: int, most: int | None = None) -> bool:
+    """Whether something is a whole number from `least` to `most`; None: without end. Booleans and fractions are none."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return not isinstance(value, bool | np.bool_) and least <= number and (most is None or number <= most)
+
+
 def checked(name: str, value: float, interval: str) -> float:
     """Return `value` as a float if it is a real number in `interval`, written as in mathematics: "[0, 1)".
 
     Raises:
         ConfigError: for booleans, anything that is no real number, NaN, and numbers outside the interval.
     """
-    low, high = _ends(interval)
-    number = math.nan
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        number = float(value)
-    above = low <= number if interval[0] == "[" else low < number
-    below = number <= high if interval[-1] == "]" else number < high
-    if not (above and below):
+    if not is_number(value, interval):
         raise ConfigError(f"{name} = {value!r}; it must be a number in {interval}. Give {name} in that range.")
-    return number
+    return float(value)
 
 
 def whole(name: str, value: int, *, least: int = 1) -> int:
@@ -37,13 +49,9 @@ def whole(name: str, value: int, *, least: int = 1) -> int:
     Raises:
         ConfigError: for booleans, fractions and anything smaller.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool | np.bool_) or number < least:
+    if not is_whole(value, least):
         raise ConfigError(f"{name} = {value!r}; it must be a whole number of at least {least}.")
-    return number
+    return operator.index(value)
 
 
 def chosen(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -25,11 +25,11 @@ import numpy as np
 from scipy import optimize, special
 
 import sottovoce as sv
-from sottovoce.simulation.engine import precision
+from sottovoce.simulation import Settings, precision
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.views.plan import plan_view
 from sottovoce.simulation.views.program import compile_record, world_seed
-from sottovoce.simulation.views.recorder import Numbers, Recorder, keep_all
+from sottovoce.simulation.views.recorder import Recorder, keep_all
 
 SEED = 20
 SPARE = 8  # runs beyond those that determine M: they test it
@@ -162,9 +162,9 @@ class Stage:
 
     def record(self, data):
         """Play all worlds: what was seen, one array [W, R, T, rows, d] or [W, R, rows, d] after the other, and who was linked."""
-        numbers = Numbers(rounds=self.parts.rounds, repeats=self.repeats, seed=SEED, batch_size=None, dtype=self.dtype)
+        settings = Settings(rounds=self.parts.rounds, repeats=self.repeats, seed=SEED, dtype=self.dtype)
         topology, _, noise, rounds = self.parts
-        recorder = Recorder(data.worlds(), topology, self.played, noise, reads_all(topology), numbers)
+        recorder = Recorder(data.worlds(), topology, self.played, noise, reads_all(topology), settings)
         recorder.view_plan = self.view_plan
         with precision(self.dtype):
             if self.program is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.simulation.engine import chunks
+from sottovoce.simulation import Settings, chunks
 
 LAW = sv.noise.Laplace(std=0.1)
 NOISES = {
@@ -56,11 +56,9 @@ def test_chunk_sizes_give_bitwise_equal_results(kind, dtype):
 
 def test_going_on_from_any_chunk_gives_bitwise_equal_results():
     topology = TOPOLOGIES["fixed"]()
-    arguments = {"rounds": 21, "repeats": 3, "seed": 9, "batch_size": 2}
-    parts = list(chunks(problem(), topology, ALGORITHMS, NOISES, **arguments, chunk=7))
-    again = list(
-        chunks(problem(), topology, ALGORITHMS, NOISES, **arguments, chunk=7, start=(parts[0].round, parts[0].state))
-    )
+    settings = Settings(rounds=21, repeats=3, seed=9, batch_size=2, chunk=7)
+    parts = list(chunks(problem(), topology, ALGORITHMS, NOISES, settings))
+    again = list(chunks(problem(), topology, ALGORITHMS, NOISES, settings, start=(parts[0].round, parts[0].state)))
     assert [part.round for part in again] == [14, 21]
     for label in parts[-1].metrics:
         np.testing.assert_array_equal(parts[-1].models[label], again[-1].models[label])
@@ -69,14 +67,15 @@ def test_going_on_from_any_chunk_gives_bitwise_equal_results():
 
 
 def test_a_state_of_another_run_is_refused():
-    part = next(chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, rounds=3, repeats=2, chunk=1))
-    for options in ({"repeats": 3}, {"repeats": 2, "dtype": "float64"}):
+    part = next(chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, Settings(rounds=3, repeats=2, chunk=1)))
+    same, more, longer = (
+        Settings(rounds=3, repeats=2),
+        Settings(rounds=3, repeats=3),
+        Settings(rounds=3, repeats=2, dtype="float64"),
+    )
+    for settings, done in ((more, 1), (longer, 1), (same, 4)):
         with pytest.raises(sv.ConfigError, match="another run"):
-            next(
-                chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, rounds=3, start=(1, part.state), **options)
-            )
-    with pytest.raises(sv.ConfigError, match="another run"):
-        next(chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, rounds=3, repeats=2, start=(4, part.state)))
+            next(chunks(problem(), TOPOLOGIES["fixed"](), ALGORITHMS, NOISES, settings, start=(done, part.state)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -136,7 +135,7 @@ def test_another_seed_gives_another_run_and_seeds_of_64_bits_count_in_full():
         ({"rounds": 2.5}, "rounds = 2.5"),
         ({"seed": -1}, "seed = -1"),
         ({"seed": 2**64}, "seed"),
-        ({"dtype": "float16"}, "float32, float64"),
+        ({"dtype": "float16"}, "'float32', 'float64'"),
         ({"batch_size": 16}, "agent 0 has 15 records"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"chunk": -1}, "chunk = -1"),

@@ -17,7 +17,7 @@ benchmark = runpy.run_path(SCRIPT)  # as a module: its measurements need an acce
 import sottovoce as sv
 problem = sv.problems.mean_estimation(np.ones((4, 1, 2)), radius=1.0)
 run = sv.simulate(problem, sv.topologies.ring(4), sv.algorithms.atc(step_size=0.1), sv.noise.none(), rounds=3)
-steps = benchmark["engine"].chunks(problem, sv.topologies.ring(4), {"": sv.algorithms.atc(step_size=0.1)}, {"": sv.noise.none()}, rounds=3)
+steps = benchmark["chunks"](problem, sv.topologies.ring(4), {"": sv.algorithms.atc(step_size=0.1)}, {"": sv.noise.none()}, benchmark["Settings"](rounds=3))
 last = list(steps)[-1]
 assert run.models.shape == (1, 4, 2) and np.array_equal(last.models["", ""], run.models)
 heavy = [name for name in ("sottovoce.experiments", "scipy.stats") if name in sys.modules]

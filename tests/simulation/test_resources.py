@@ -9,7 +9,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce import resources
-from sottovoce.simulation.engine import size_of_run
+from sottovoce.simulation import Settings, size_of_run
 
 RING, ATC, NOISE = sv.topologies.ring(4), sv.algorithms.atc(step_size=0.1), sv.noise.none()
 PROBLEM = sv.problems.linear_regression(np.ones((4, 3, 2)), np.ones((4, 3)), ridge=0.1)
@@ -73,18 +73,7 @@ def test_the_compiler_is_asked_for_what_no_formula_knows(monkeypatch):
         return ((hidden @ np.ones((5000, 10))) ** 2).mean()
 
     problem = sv.problems.custom_loss(deep, np.zeros(50), np.ones((4, 2000, 50)))
-    size = size_of_run(
-        problem,
-        RING,
-        (ATC,),
-        schemes=1,
-        rounds=1,
-        repeats=1,
-        batch_size=None,
-        dtype="float32",
-        metrics=1,
-        repeats_together=None,
-    )
+    size = size_of_run(problem, RING, (ATC,), Settings(rounds=1), schemes=1, metrics=1)
     assert size.bytes < 100 * 2**20  # by the formula alone
     monkeypatch.setattr(resources, "free_memory", lambda: 100 * 2**20)
     with pytest.raises(sv.ConfigError, match=r"a round of a run of 1 rounds.*would need"):
@@ -119,10 +108,8 @@ def test_an_audit_and_an_account_are_estimated_too():
 
 
 def test_groups_of_clipped_runs_stay_below_a_gibibyte_of_gradients():
-    size = size_of_run(
-        clipped(records=10_000, dimension=100), RING, (ATC,), schemes=1, rounds=1, repeats=400, batch_size=None, dtype="float32",
-        metrics=1, repeats_together=None,
-    )  # fmt: skip
+    problem, settings = clipped(records=10_000, dimension=100), Settings(rounds=1, repeats=400)
+    size = size_of_run(problem, RING, (ATC,), settings, schemes=1, metrics=1)
     assert 4 * 4 * 10_000 * 100 * size.together <= 2**30 < 4 * 4 * 10_000 * 100 * 400
 
 

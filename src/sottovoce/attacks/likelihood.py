@@ -29,8 +29,7 @@ from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import (
     Rounds,
     bound_rounds,
-    check_gradients,
-    check_relay,
+    check_together,
     exchange_topologies,
     network_round,
     one_thread,
@@ -268,8 +267,7 @@ def _question(
             f"'{algorithm.name}' has several local steps, clips whole updates or draws agents, and its rounds are not linear in one gradient. "
             f"Use one local step of all agents."
         )
-    check_relay(algorithm, noise, topology)
-    check_gradients(algorithm, noise, rounds)
+    check_together(topology, algorithm, noise, rounds=rounds)
     bound = bound_rounds(topology, algorithm, noise, rounds)
     if bound.projected:
         raise IncompatibleChoice(

@@ -36,7 +36,7 @@ from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.errors import ConfigError, Diverged, IncompatibleChoice
 from sottovoce.numbers import checked, chosen, whole
 from sottovoce.problems import Problem
-from sottovoce.simulation.engine import precision
+from sottovoce.simulation import precision
 
 Array = Any
 Booleans = NDArray[np.bool_]

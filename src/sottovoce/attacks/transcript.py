@@ -24,7 +24,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import check_relay
+from sottovoce.linear import check_together
 from sottovoce.noise import RELAY, Gaussian, Laplace, Law, Noise, NoiseMap, bind
 from sottovoce.numbers import whole
 from sottovoce.topologies import ActiveLinks, Static, Topology
@@ -194,7 +194,7 @@ def _checked_run(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
         raise IncompatibleChoice(
             f"the links of '{topology.name}' change from round to round, and a transcript is read of fixed ones. Use a fixed topology."
         )
-    check_relay(algorithm, noise, topology)
+    check_together(topology, algorithm, noise, rounds=rounds)
     scales = noise.law.scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
     if (scales == 0).any():
         silent = int(np.flatnonzero(scales == 0)[0]) + 1

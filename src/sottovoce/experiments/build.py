@@ -8,7 +8,7 @@ import numpy as np
 
 from sottovoce.accounting.documents import showkatbakhsh_schedule
 from sottovoce.accounting.question.participation import Participation, cyclic
-from sottovoce.algorithms import ALGORITHMS, Algorithm, Gopa, check_sampling
+from sottovoce.algorithms import ALGORITHMS, Algorithm, Gopa
 from sottovoce.clipping import Clip
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments import noise_sections, privacy_sections, sections
@@ -18,7 +18,7 @@ from sottovoce.experiments.experiment import Experiment as Experiment
 from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.privacy_sections import asked, observer_named
 from sottovoce.experiments.sections import Config
-from sottovoce.linear import check_agents, check_gradients, check_relay
+from sottovoce.linear import check_together
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.observers import Observer, final_model, view
 from sottovoce.problems import PROBLEMS, ConvexSmooth, Problem, classification
@@ -43,10 +43,8 @@ def build(config: Config) -> Experiment:
     for observer in () if privacy is None else privacy.observers:
         view(observer, topology)  # refuses one that this topology does not have
     algorithm = _algorithm(config, topology)
-    check_agents(problem, topology, config.algorithm.batch_size)
-    check_sampling(algorithm.sampling, topology.num_agents)
-    check_relay(algorithm, noise, topology)
-    check_gradients(algorithm, noise, settings.rounds)
+    batch_size = config.algorithm.batch_size
+    check_together(topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size)
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
         bind(noise, topology.active_links())
     experiment = Experiment(

@@ -11,6 +11,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
+from sottovoce.simulation import Settings
 from sottovoce.topologies import Topology
 
 Test = tuple[np.ndarray, np.ndarray] | None  # features [n, d] and targets [n] kept away from learning
@@ -74,6 +75,13 @@ class Experiment:
     batch_size: int | None
     privacy: Privacy | None  # None: nothing was said about it
     test: Test
+
+    @property
+    def settings(self) -> Settings:
+        """The numbers of the run."""
+        return Settings(
+            rounds=self.rounds, repeats=self.repeats, seed=self.seed, batch_size=self.batch_size, dtype=self.dtype, chunk=self.chunk
+        )  # fmt: skip
 
     def describe(self) -> dict[str, Any]:
         """What will be run, as plain values for JSON."""

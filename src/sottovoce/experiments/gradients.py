@@ -5,7 +5,7 @@ averages over their records. All of them depend on the data: a clip chosen by pr
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
@@ -83,11 +83,7 @@ def _snapshots(experiment: Experiment) -> Iterator[tuple[int, np.ndarray]]:
         experiment.topology,
         {"clear": experiment.algorithm},
         {"clear": experiment.noise},
-        rounds=rounds,
-        seed=experiment.seed,
-        batch_size=experiment.batch_size,
-        dtype=experiment.dtype,
-        chunk=max(1, rounds // 10),
+        replace(experiment.settings, repeats=1, chunk=max(1, rounds // 10)),
     ):
         if chunk.round >= wanted[0]:
             wanted = [place for place in wanted if place > chunk.round]

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,26 +55,24 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
             return load(folder)
         done = record.start[0] if record.start else 0
         if done < experiment.rounds:
-            algorithm, noise = config.algorithm.kind, config.noise.kind
+            algorithm, noise, settings = config.algorithm.kind, config.noise.kind, experiment.settings
             steps = chunks(
                 experiment.problem,
                 experiment.topology,
                 {algorithm: experiment.algorithm},
                 {noise: experiment.noise},
-                rounds=experiment.rounds,
-                repeats=experiment.repeats,
-                seed=experiment.seed,
-                batch_size=experiment.batch_size,
-                dtype=experiment.dtype,
+                settings,
                 record=experiment.record,
                 test=experiment.test,
-                chunk=experiment.chunk,
                 start=record.start,
             )
             seconds = expected_seconds(
-                experiment.problem, experiment.topology, (experiment.algorithm,), schemes=1, rounds=experiment.rounds - done,
-                repeats=experiment.repeats, batch_size=experiment.batch_size,
-            )  # fmt: skip
+                experiment.problem,
+                experiment.topology,
+                (experiment.algorithm,),
+                replace(settings, rounds=experiment.rounds - done),
+                schemes=1,
+            )
             with round_bar(experiment.rounds, done=done, shown=progress, expected=seconds) as advance_to:
                 for chunk in steps:
                     last = chunk.round == experiment.rounds
@@ -125,8 +124,11 @@ def final_metrics(run: Run) -> dict[str, dict[str, float | None]]:
 def _check_size(experiment: Experiment) -> None:
     """Refuse what cannot fit before anything is accounted or written."""
     size = size_of_run(
-        experiment.problem, experiment.topology, (experiment.algorithm,), schemes=1, rounds=experiment.rounds, repeats=experiment.repeats,
-        batch_size=experiment.batch_size, dtype=experiment.dtype, metrics=len(choose_metrics(experiment.record, experiment.problem)),
-        repeats_together=None,
-    )  # fmt: skip
+        experiment.problem,
+        experiment.topology,
+        (experiment.algorithm,),
+        experiment.settings,
+        schemes=1,
+        metrics=len(choose_metrics(experiment.record, experiment.problem)),
+    )
     check_run_size(size)

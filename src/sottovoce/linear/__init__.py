@@ -18,6 +18,7 @@ from sottovoce.linear.relay import check_relay
 from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step
 from sottovoce.linear.shapes import check_shapes
 from sottovoce.linear.threads import one_thread
+from sottovoce.linear.together import check_together
 
 __all__ = [
     "BoundExchange",
@@ -39,6 +40,7 @@ __all__ = [
     "check_relay",
     "check_shapes",
     "check_steps_from_point",
+    "check_together",
     "check_walk",
     "diffusion_step",
     "exchange_topologies",

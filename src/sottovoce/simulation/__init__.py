@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.simulation.run import Run
 from sottovoce.simulation.run import join as join
+from sottovoce.simulation.settings import Settings as Settings
 from sottovoce.simulation.simulate import simulate
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sottovoce.simulation.resources import check_run_size as check_run_size
     from sottovoce.simulation.rounds.cache import enable_compilation_cache as enable_compilation_cache
     from sottovoce.simulation.rounds.metrics import choose_metrics as choose_metrics
+    from sottovoce.simulation.rounds.precision import precision as precision
 
 _LATER = {
     "RunSize": "resources",
@@ -27,6 +29,7 @@ _LATER = {
     "chunks": "engine",
     "enable_compilation_cache": "rounds.cache",
     "expected_seconds": "progress",
+    "precision": "rounds.precision",
     "round_bar": "progress",
     "size_of_run": "engine",
 }

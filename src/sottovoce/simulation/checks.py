@@ -7,32 +7,37 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import check_shapes, exchange_topologies
+from sottovoce.linear import check_shapes, check_together, exchange_topologies
 from sottovoce.noise import Noise, bind, own_copy_is_the_message
 from sottovoce.schedules import running_round
+from sottovoce.simulation.round_numbers import check_round_numbers
+from sottovoce.simulation.rounds.precision import precision
+from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Static, Topology
 
-DTYPES = ("float32", "float64")
 
-
-def check_numbers(
-    *, rounds: int, repeats: int, seed: int, dtype: str, chunk: int | None, repeats_together: int | None
+def check_algorithm(
+    problem: Any, topology: Topology, algorithm: Algorithm, noises: tuple[Noise, ...], settings: Settings
 ) -> None:
-    """Refuse counts that are not whole and positive, and seeds and types that do not exist."""
-    counts = {"rounds": rounds, "repeats": repeats}
-    counts |= {} if chunk is None else {"chunk": chunk}
-    counts |= {} if repeats_together is None else {"repeats_together": repeats_together}
-    for name, value in counts.items():
-        if not _whole(value) or value < 1:
-            raise ConfigError(f"{name} = {value!r}; it must be a whole number of at least 1.")
-    if not _whole(seed) or not 0 <= seed < 2**64:
-        raise ConfigError(f"seed = {seed!r}; it must be a whole number from 0 to 2^64 - 1.")
-    if dtype not in DTYPES:
-        raise ConfigError(f"dtype = {dtype!r}; choose one of {', '.join(DTYPES)}.")
+    """Refuse an algorithm that does not run with this problem, topology and these noises.
 
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithm: what agents do.
+        noises: the schemes it runs with.
+        settings: the numbers of the run.
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    Raises:
+        ConfigError: functions of another shape or with other gradients than declared, or more agents to draw than there are.
+        IncompatibleChoice: the parts do not fit together, or compiled rounds differ from those on the host.
+    """
+    rounds, batch_size = settings.rounds, settings.batch_size
+    check_round_numbers(algorithm, rounds, settings.dtype, dimension=problem.dimension)
+    check_traced_shapes(problem, algorithm, batch_size, settings.dtype)
+    for noise in noises:
+        check_together(topology, algorithm, noise, rounds=rounds, problem=problem, batch_size=batch_size)
+        refuse_clear_hand_over(algorithm, noise, topology, rounds)
 
 
 def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | None, dtype: str) -> None:
@@ -42,7 +47,7 @@ def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | No
         ConfigError: the algorithm's functions or the problem's gradient have another shape.
     """
     model = _array_of((problem.dimension,), np.dtype(dtype))
-    with jax.enable_x64(dtype == "float64"):
+    with precision(dtype):
         jax.eval_shape(lambda w, t: _check_traced(algorithm, t, w), model, _array_of((), np.int32))
         data = {name: _array_of(np.shape(value)[1:], _traced(value, dtype)) for name, value in problem.arrays.items()}
         if batch_size is None:
@@ -118,16 +123,18 @@ def check_test_records(problem: Any, test: tuple[Any, Any]) -> tuple[np.ndarray,
         raise ConfigError(
             f"test= has features {features.shape} and labels {labels.shape}; needed are {needed[0]} and {needed[1]} with N > 0."
         )
+    _check_test_values(problem, features, labels)
+    for own, new in zip(held, (features, labels), strict=True):
+        if own.dtype.kind == "i" and (new != np.floor(new)).any():
+            raise ConfigError("test= has numbers that are not whole where the agents' records have whole ones.")
+    return features.astype(held[0].dtype), labels.astype(held[1].dtype)
+
+
+def _check_test_values(problem: Any, features: np.ndarray, labels: np.ndarray) -> None:
     known = not problem.label_sets or any(np.isin(labels, allowed).all() for allowed in problem.label_sets)
     if not (np.isfinite(features).all() and np.isfinite(labels).all() and known):
         kinds = " or ".join("/".join(f"{label:g}" for label in allowed) for allowed in problem.label_sets) or "finite"
         raise ConfigError(f"test= must have finite features and labels {kinds}.")
-    if any(
-        own.dtype.kind == "i" and (new != np.floor(new)).any()
-        for own, new in zip(held, (features, labels), strict=True)
-    ):
-        raise ConfigError("test= has numbers that are not whole where the agents' records have whole ones.")
-    return features.astype(held[0].dtype), labels.astype(held[1].dtype)
 
 
 def check_resumed(held: dict[str, np.ndarray], leaves: list[Any], done: int, rounds: int) -> None:

@@ -6,41 +6,35 @@ repeats side by side uses the same random numbers but may round sums differently
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.algorithms import Algorithm, check_sampling
+from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, Diverged
-from sottovoce.linear import check_agents, check_gradients, check_parts, check_relay
+from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
-from sottovoce.simulation.checks import (
-    check_numbers,
-    check_resumed,
-    check_test_records,
-    check_traced_shapes,
-    refuse_clear_hand_over,
-)
+from sottovoce.simulation.checks import check_algorithm, check_resumed, check_test_records
 from sottovoce.simulation.divergence import failing_agent
 from sottovoce.simulation.resources import RunSize, check_compiled, check_run_size, holds_record_gradients, run_size
-from sottovoce.simulation.round_numbers import check_round_numbers
-from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, choose_metrics
-from sottovoce.simulation.rounds.program import Plan, compile_advance, initial_state, models_of, plan_comparison
+from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, Measured, choose_metrics
+from sottovoce.simulation.rounds.plan import Plan, plan_comparison
+from sottovoce.simulation.rounds.precision import precision
+from sottovoce.simulation.rounds.program import compile_advance, initial_state, models_of
+from sottovoce.simulation.settings import Settings
 from sottovoce.theory.stability import likely_cause
 from sottovoce.topologies import Topology
 
 Array = Any
-CHUNK_WORK = (
-    5e8  # parameter updates per chunk when the chunk size is left open: a fraction of a second to a few seconds
-)
-GROUP_BYTES = (
-    2**23
-)  # repeats run together while the states of a group stay below this, about a processor's share of cache
-
-RECORD_BYTES = 2**30  # and while the clipped gradients of single records in a group stay below this
+# Parameter updates per chunk when its size is left open: a fraction of a second to a few seconds.
+CHUNK_WORK = 5e8
+# Repeats run together while the states of a group stay below this, about a processor's share of cache,
+GROUP_BYTES = 2**23
+# and while the clipped gradients of single records in a group stay below this.
+RECORD_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,9 +42,7 @@ class Chunk:
     """What happened since the previous chunk. State and models are copied from the device only when asked for."""
 
     round: int  # rounds done so far
-    metrics: dict[
-        tuple[Any, Any], dict[str, np.ndarray]
-    ]  # {(algorithm, noise): {name: [repeats, rounds in this chunk]}}
+    metrics: dict[tuple[Any, Any], dict[str, np.ndarray]]  # (algorithm, noise): {name: [repeats, rounds in this chunk]}
     _plan: Plan
     _labels: tuple[tuple[Any, ...], tuple[Any, ...]]
     _states: list[Any]
@@ -78,16 +70,10 @@ def chunks(
     topology: Topology,
     algorithms: Mapping[Any, Algorithm],
     noises: Mapping[Any, Noise],
+    settings: Settings,
     *,
-    rounds: int,
-    repeats: int = 1,
-    seed: int = 0,
-    batch_size: int | None = None,
-    dtype: str = "float32",
     record: Sequence[str] | None = None,
     test: tuple[Any, Any] | None = None,
-    chunk: int | None = None,
-    repeats_together: int | None = None,
     start: tuple[int, dict[str, np.ndarray]] | None = None,
 ) -> Iterator[Chunk]:
     """Run every algorithm with every noise scheme and yield the chunks in order; what cannot run is refused at once.
@@ -97,75 +83,44 @@ def chunks(
         topology: who talks to whom.
         algorithms: by label.
         noises: by label.
-        rounds: how many rounds in all.
-        repeats: independent repetitions; repeat r is the same whatever `repeats` is.
-        seed: of all random numbers of the run.
-        batch_size: records per agent and round; None for all of them.
-        dtype: "float32" or "float64".
+        settings: the numbers of the run; a chunk size or repeats together that are left open are chosen by work and memory.
         record: names of the metrics to measure; None for all the problem has.
         test: (features, labels) for the accuracy; None for the training records.
-        chunk: rounds per chunk; None chooses by the amount of work.
-        repeats_together: repeats in one pass; None chooses by memory.
         start: (round, state) of an earlier chunk to go on from.
 
     Raises:
         Diverged: a model left the finite numbers.
     """
     check_parts(problem=problem, topology=topology, algorithm=algorithms, noise=noises)
-    check_numbers(
-        rounds=rounds, repeats=repeats, seed=seed, dtype=dtype, chunk=chunk, repeats_together=repeats_together
-    )
-    check_agents(problem, topology, batch_size)
     if not algorithms or not noises:
         raise ConfigError("give at least one algorithm and one noise scheme (sv.noise.none() for none).")
     metrics = choose_metrics(record, problem)
     run = size_of_run(
-        problem, topology, tuple(algorithms.values()), schemes=len(noises), rounds=rounds, repeats=repeats, batch_size=batch_size,
-        dtype=dtype, metrics=len(metrics), repeats_together=repeats_together,
-    )  # fmt: skip
+        problem, topology, tuple(algorithms.values()), settings, schemes=len(noises), metrics=len(metrics)
+    )
     check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
-        check_sampling(algorithm.sampling, topology.num_agents)
-        check_round_numbers(algorithm, rounds, dtype, dimension=problem.dimension)
-        check_traced_shapes(problem, algorithm, batch_size, dtype)
-        for noise in noises.values():
-            check_gradients(algorithm, noise, rounds, dimension=problem.dimension)
-            refuse_clear_hand_over(algorithm, noise, topology, rounds)
-            check_relay(algorithm, noise, topology)
-    labels_needed = any(name in NEEDS_LABELS for name in metrics)
-    if test is not None:
-        test = check_test_records(problem, test)
-    elif labels_needed:
-        test = _training_records(problem)
-    return _chunks(
-        problem, topology, algorithms, noises, run, metrics=metrics, seed=seed, batch_size=batch_size, dtype=dtype,
-        test=test if labels_needed else None, chunk=chunk, start=start,
-    )  # fmt: skip
+        check_algorithm(problem, topology, algorithm, tuple(noises.values()), settings)
+    measured = Measured(metrics, _test_records(problem, metrics, test))
+    return _chunks(problem, topology, algorithms, noises, settings, run, measured, start)
 
 
 def _chunks(
-    problem: Any, topology: Topology, algorithms: Mapping[Any, Algorithm], noises: Mapping[Any, Noise], run: RunSize, *,
-    metrics: tuple[str, ...], seed: int, batch_size: int | None, dtype: str, test: Any, chunk: int | None,
+    problem: Any,
+    topology: Topology,
+    algorithms: Mapping[Any, Algorithm],
+    noises: Mapping[Any, Noise],
+    settings: Settings,
+    run: RunSize,
+    measured: Measured,
     start: tuple[int, dict[str, np.ndarray]] | None,
-) -> Iterator[Chunk]:  # fmt: skip
-    rounds, repeats = run.rounds, run.repeats
+) -> Iterator[Chunk]:
+    rounds, dtype = settings.rounds, settings.dtype
     done, held = start if start is not None else (0, None)
     lanes = problem.num_agents * problem.dimension * len(algorithms) * len(noises)
-    size = chunk or int(np.clip(CHUNK_WORK / (lanes * repeats), 1, 512))
+    size = settings.chunk or int(np.clip(CHUNK_WORK / (lanes * settings.repeats), 1, 512))
     with precision(dtype):
-        plan, arrays = plan_comparison(
-            problem,
-            topology,
-            algorithms,
-            noises,
-            rounds=rounds,
-            repeats=repeats,
-            seed=seed,
-            batch_size=batch_size,
-            dtype=jnp.dtype(dtype),
-            metrics=metrics,
-            test=test,
-        )
+        plan, arrays = plan_comparison(problem, topology, algorithms, noises, settings, measured)
         runner = _Runner(plan, arrays, capacity=min(size, rounds), run=run)
         states = runner.start(held, done, rounds)
     while done < rounds:
@@ -180,32 +135,44 @@ def _chunks(
 
 
 def size_of_run(
-    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], *, schemes: int, rounds: int, repeats: int, batch_size: int | None,
-    dtype: str, metrics: int, repeats_together: int | None,
+    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], settings: Settings, *, schemes: int, metrics: int
 ) -> RunSize:  # fmt: skip
-    """The numbers of a run, with how many repeats go together: those asked for, or as many as keep a group small."""
-    b, lanes = np.dtype(dtype).itemsize, problem.num_agents * problem.dimension * schemes
+    """The numbers of a run, with how many repeats go together: those asked for, or as many as keep a group small.
+
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithms: those that run in one program.
+        settings: the numbers of the run.
+        schemes: how many noise schemes each of them runs with.
+        metrics: how many are measured after every round.
+    """
+    repeats, batch_size = settings.repeats, settings.batch_size
+    b, lanes = np.dtype(settings.dtype).itemsize, problem.num_agents * problem.dimension * schemes
     afford = int(GROUP_BYTES / (b * lanes * len(algorithms)))
     if holds_record_gradients(problem):
         records = int(np.max(problem.sizes)) if batch_size is None else batch_size
         afford = min(afford, int(RECORD_BYTES / (b * lanes * records)))
-    together = repeats_together or max(1, min(repeats, afford))
+    together = settings.repeats_together or max(1, min(repeats, afford))
     together = -(-repeats // -(-repeats // together))  # equal groups: a smaller last one would be compiled again
-    return run_size(
-        problem, topology, algorithms, schemes=schemes, rounds=rounds, repeats=repeats, batch_size=batch_size, dtype=dtype,
-        metrics=metrics, together=together,
-    )  # fmt: skip
+    grouped = replace(settings, repeats_together=together)
+    return run_size(problem, topology, algorithms, grouped, schemes=schemes, metrics=metrics)
+
+
+def _test_records(
+    problem: Any, metrics: tuple[str, ...], test: tuple[Any, Any] | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The records of the accuracies: those given, else all agents' own; None where no accuracy is measured."""
+    given = None if test is None else check_test_records(problem, test)
+    if not any(name in NEEDS_LABELS for name in metrics):
+        return None
+    return _training_records(problem) if given is None else given
 
 
 def _training_records(problem: Any) -> tuple[np.ndarray, np.ndarray]:
     """All agents' records in one pile."""
     rows = [(problem.arrays["features"][k, :n], problem.arrays["targets"][k, :n]) for k, n in enumerate(problem.sizes)]
     return np.concatenate([features for features, _ in rows]), np.concatenate([labels for _, labels in rows])
-
-
-def precision(dtype: str) -> Any:
-    """Let JAX use 64-bit numbers inside the block when the run asks for them."""
-    return jax.enable_x64(dtype == "float64")
 
 
 class _Runner:

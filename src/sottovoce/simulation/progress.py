@@ -2,22 +2,30 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.resources import LONG, in_time
 from sottovoce.simulation.resources import run_size
+from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology
 
 
 def expected_seconds(
-    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], *, schemes: int, rounds: int, repeats: int, batch_size: int | None
-) -> float:  # fmt: skip
-    """About how long a run takes."""
-    return run_size(
-        problem, topology, algorithms, schemes=schemes, rounds=rounds, repeats=repeats, batch_size=batch_size, dtype="float32", metrics=0,
-        together=repeats,
-    ).seconds  # fmt: skip
+    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], settings: Settings, *, schemes: int
+) -> float:
+    """About how long a run takes, with all its repeats in one pass.
+
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithms: those that run in one program.
+        settings: the numbers of the run.
+        schemes: how many noise schemes each of them runs with.
+    """
+    together = replace(settings, repeats_together=settings.repeats)
+    return run_size(problem, topology, algorithms, together, schemes=schemes, metrics=0).seconds
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import exchange_topologies, state_blocks
 from sottovoce.resources import ROUND_BYTES, in_bytes, refuse_too_large, refuse_too_long
+from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology
 
 PROGRAM_BYTES = 2.0**26  # code, compiler and what JAX keeps for itself
@@ -108,14 +109,23 @@ class RunSize:
 
 
 def run_size(
-    problem: Any, topology: Topology, algorithms: Sequence[Algorithm], *, schemes: int, rounds: int, repeats: int, batch_size: int | None,
-    dtype: str, metrics: int, together: int = 1, worlds: int = 1,
+    problem: Any, topology: Topology, algorithms: Sequence[Algorithm], settings: Settings, *, schemes: int, metrics: int, worlds: int = 1
 ) -> RunSize:  # fmt: skip
-    """Read the numbers off the parts; nothing is allocated."""
+    """Read the numbers off the parts; nothing is allocated.
+
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithms: those that run in one program.
+        settings: the numbers of the run; one repeat at a time unless it says how many go together.
+        schemes: how many noise schemes each of them runs with.
+        metrics: how many are measured after every round.
+        worlds: how many problems run side by side.
+    """
     links = [sum(len(used.links) for used in exchange_topologies(one, topology)) for one in algorithms]
     return RunSize(
         agents=problem.num_agents,
-        records=int(np.max(problem.sizes)) if batch_size is None else batch_size,
+        records=int(np.max(problem.sizes)) if settings.batch_size is None else settings.batch_size,
         dimension=problem.dimension,
         numbers=worlds * sum(int(np.size(array)) for array in problem.arrays.values()),
         blocks=sum(len(state_blocks(one.init(np.zeros(1)))) for one in algorithms),
@@ -123,11 +133,11 @@ def run_size(
         links=sum(links),
         schemes=schemes,
         algorithms=len(algorithms),
-        repeats=worlds * repeats,
-        together=min(together, repeats) * worlds,
-        rounds=rounds,
+        repeats=worlds * settings.repeats,
+        together=worlds * min(settings.repeats_together or 1, settings.repeats),
+        rounds=settings.rounds,
         metrics=metrics,
-        itemsize=np.dtype(dtype).itemsize,
+        itemsize=np.dtype(settings.dtype).itemsize,
         clipped=holds_record_gradients(problem),
         walks=any(one.walks for one in algorithms),
     )

@@ -9,6 +9,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.simulation.run import Run, join
+from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology
 
 if TYPE_CHECKING:
@@ -77,35 +78,16 @@ def simulate(
     from sottovoce.simulation.progress import expected_seconds, round_bar
 
     check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
+    settings = Settings(
+        rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk, repeats_together=repeats_together
+    )  # fmt: skip
     single = not isinstance(algorithm, Mapping) and not isinstance(noise, Mapping)
     algorithms = algorithm if isinstance(algorithm, Mapping) else {algorithm.name: algorithm}
     noises = noise if isinstance(noise, Mapping) else {noise.name: noise}
     metrics: list[Metrics] = []
     last: Chunk | None = None
-    steps = chunks(
-        problem,
-        topology,
-        algorithms,
-        noises,
-        rounds=rounds,
-        repeats=repeats,
-        seed=seed,
-        batch_size=batch_size,
-        dtype=dtype,
-        record=record,
-        test=test,
-        chunk=chunk,
-        repeats_together=repeats_together,
-    )
-    seconds = expected_seconds(
-        problem,
-        topology,
-        tuple(algorithms.values()),
-        schemes=len(noises),
-        rounds=rounds,
-        repeats=repeats,
-        batch_size=batch_size,
-    )
+    steps = chunks(problem, topology, algorithms, noises, settings, record=record, test=test)
+    seconds = expected_seconds(problem, topology, tuple(algorithms.values()), settings, schemes=len(noises))
     with round_bar(rounds, shown=progress, expected=seconds) as advance:
         for part in steps:
             metrics.append(part.metrics)

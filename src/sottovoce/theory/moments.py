@@ -16,19 +16,19 @@ import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import (
     LinearRound,
     centroid,
-    check_agents,
     check_parts,
-    check_relay,
+    check_together,
     exchange_topologies,
     linear_round,
     linear_rounds,
     state_blocks,
 )
 from sottovoce.noise import Noise, bind, received_map
+from sottovoce.numbers import whole
 from sottovoce.resources import refuse_too_large, refuse_too_many_rounds
 from sottovoce.theory.system import (
     Affine,
@@ -70,10 +70,9 @@ def expected_msd(
     Raises:
         UnsupportedClaim: the loss is not quadratic, the algorithm not linear, or the links are drawn at random.
     """
-    if not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise ConfigError(f"rounds = {rounds!r}; it must be a whole number of at least 1.")
+    whole("rounds", rounds)
     refuse_too_many_rounds(rounds)
-    setting = _setting(problem, topology, algorithm, noise, batch_size)
+    setting = _setting(problem, topology, algorithm, noise, batch_size, rounds=rounds)
     factors = noise.factors(rounds) * algorithm.noisy_rounds(rounds)
     curves = np.zeros((2, rounds))
     held: _Round | None = None
@@ -198,14 +197,15 @@ def _require_room(problem: Any, algorithm: Algorithm) -> None:
     )
 
 
-def _setting(problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, batch_size: int | None) -> _Setting:
+def _setting(
+    problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, batch_size: int | None, *, rounds: int = 1
+) -> _Setting:
     check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     _refuse_other_randomness(algorithm, noise)
     _require_room(problem, algorithm)
     topologies = exchange_topologies(algorithm, topology)
     matrices_of_round(topologies, 1)
-    check_relay(algorithm, noise, topology)
-    check_agents(problem, topology, batch_size)
+    check_together(topology, algorithm, noise, rounds=rounds, problem=problem, batch_size=batch_size)
     form = linear_round(algorithm, 1)
     shift = problem.optimum if keeps_common_shift(form) else np.zeros(problem.dimension)
     weighting = centroid(algorithm, topology)

@@ -11,7 +11,8 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import SottovoceError, UnsupportedClaim
-from sottovoce.linear import LinearRound, check_agents, check_parts, exchange_topologies, linear_round
+from sottovoce.linear import LinearRound, check_parts, check_together, exchange_topologies, linear_round
+from sottovoce.noise import none
 from sottovoce.theory.system import BatchCovariance, Quadratic, matrices_of_round, round_system, shifted_quadratic
 from sottovoce.topologies import Topology
 
@@ -40,7 +41,7 @@ def mean_square_radius(
         round_: the round whose step size is meant.
     """
     check_parts(problem=problem, topology=topology, algorithm=algorithm)
-    check_agents(problem, topology, batch_size)
+    check_together(topology, algorithm, none(), rounds=round_, problem=problem, batch_size=batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)
     return _radius(linear_round(algorithm, round_), matrices_of_round(topologies, round_), quadratic, step_factor)
@@ -54,7 +55,7 @@ def stability_limit(
     Above 1: the algorithm is stable as it is. `stability_limit(...) * step_size` is the largest stable step.
     """
     check_parts(problem=problem, topology=topology, algorithm=algorithm)
-    check_agents(problem, topology, batch_size)
+    check_together(topology, algorithm, none(), rounds=round_, problem=problem, batch_size=batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)
     form, matrices = linear_round(algorithm, round_), matrices_of_round(topologies, round_)

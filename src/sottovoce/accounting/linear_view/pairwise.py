@@ -19,7 +19,7 @@ from sottovoce.accounting.linear_view.largest_mu import linear_view
 from sottovoce.accounting.linear_view.worst_direction import worst_direction
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
-from sottovoce.linear import Rounds, bound_rounds, check_relay, exchange_topologies, one_thread
+from sottovoce.linear import Rounds, bound_rounds, check_together, exchange_topologies, one_thread
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.numbers import per_agent
 from sottovoce.observers import curious_agent, view
@@ -92,7 +92,7 @@ def _linear_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, round
         raise UnsupportedClaim(
             f"the linear view covers agents who all take part, not a sample of them ({algorithm.sampling}). Use sv.account."
         )
-    check_relay(algorithm, noise, topology)
+    check_together(topology, algorithm, noise, rounds=rounds)
     run = bound_rounds(topology, algorithm, noise, rounds)
     if run.projected:
         raise UnsupportedClaim(

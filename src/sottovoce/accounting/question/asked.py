@@ -9,10 +9,10 @@ from sottovoce.accounting.question.clipped_updates import check_clipped_update
 from sottovoce.accounting.question.local_steps import one_step, why_refused
 from sottovoce.accounting.question.participation import Participation, Poisson
 from sottovoce.accounting.question.question import Question
-from sottovoce.algorithms import AgentSampling, Algorithm, FixedAgents, Gopa, check_sampling
+from sottovoce.algorithms import AgentSampling, Algorithm, FixedAgents, Gopa
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import check_declared, check_gradients, check_relay, exchange_topologies, parts
+from sottovoce.linear import check_declared, check_parts, check_together, exchange_topologies
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.numbers import checked, per_agent
 from sottovoce.observers import Observer, View, view
@@ -110,7 +110,7 @@ def ask(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observ
         UnsupportedClaim: a question of a kind for which nothing is proved.
     """
     check_observers([observer])
-    parts.check_parts(topology=topology, algorithm=algorithm, noise=noise)
+    check_parts(topology=topology, algorithm=algorithm, noise=noise)
     if not algorithm.walks:
         refuse_too_large(
             f"an account of {question.rounds:,} rounds and {topology.num_agents:,} agents",
@@ -121,9 +121,7 @@ def ask(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observ
     _check_kind(algorithm, noise, sensitivity, question)
     check_clipped_update(algorithm, noise, sensitivity, question)
     seen = view(observer, *exchange_topologies(algorithm, topology))
-    check_relay(algorithm, noise, topology)
-    check_gradients(algorithm, noise, question.rounds)
-    check_sampling(algorithm.sampling, topology.num_agents)
+    check_together(topology, algorithm, noise, rounds=question.rounds)
     _check_colluding(observer, algorithm, topology.num_agents)
     # What is published stands on a board for all; who is silent adds no noise to a model, which follows from the board.
     if algorithm.aggregation is not None and (observer.sees_messages or algorithm.sampling is not None):

@@ -11,10 +11,12 @@ On a walk the token takes the place of the centroid.
 And only when asked for, because every agent's model is evaluated: accuracy_average over the agents and accuracy_worst of the worst.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sottovoce.errors import ConfigError, UnsupportedClaim
 
@@ -25,20 +27,38 @@ NEEDS_OPTIMUM = ("msd_centroid", "msd_average")
 NEEDS_LABELS = ("accuracy", *ON_REQUEST)
 
 
+class Measured(NamedTuple):
+    """What is measured after every round."""
+
+    names: tuple[str, ...]
+    test: tuple[np.ndarray, np.ndarray] | None  # (features, labels) for accuracies; None where none is measured
+
+    def arrays(self, problem: Any) -> dict[str, Any]:
+        """What the metrics are computed from, beside the problem's data."""
+        optimum = {"optimum": problem.optimum} if set(NEEDS_OPTIMUM) & set(self.names) else {}
+        return optimum if self.test is None else optimum | {"test_features": self.test[0], "test_labels": self.test[1]}
+
+
+NOTHING = Measured((), None)
+
+
 def choose_metrics(record: Any, problem: Any) -> tuple[str, ...]:
     """The metrics of a run: those asked for, or all that the problem has at no great cost."""
-    available = tuple(name for name in ALWAYS + ON_REQUEST if problem.has_accuracy or name not in NEEDS_LABELS)
+    available = _without(ALWAYS + ON_REQUEST, () if problem.has_accuracy else NEEDS_LABELS)
     if record is None:
-        left_out = ON_REQUEST if _has_optimum(problem) else ON_REQUEST + NEEDS_OPTIMUM
-        return tuple(name for name in available if name not in left_out)
+        return _without(available, ON_REQUEST if _has_optimum(problem) else ON_REQUEST + NEEDS_OPTIMUM)
     if isinstance(record, str):
         raise ConfigError(f"record = {record!r}; give a list of names, such as [{record!r}].")
-    unknown = [name for name in record if name not in available]
+    unknown = _without(record, available)
     if unknown:
         raise ConfigError(
             f"record = {list(record)}: {unknown[0]!r} is not a metric of this problem. Choose from {', '.join(available)}."
         )
     return tuple(name for name in available if name in record)
+
+
+def _without(names: Sequence[str], left_out: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in left_out)
 
 
 def _has_optimum(problem: Any) -> bool:

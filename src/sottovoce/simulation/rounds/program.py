@@ -8,7 +8,7 @@ scheme gives the same run alone or in company.
 The number of rounds is an argument of the program, not part of it: any division into chunks runs the same machine code.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,55 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.algorithms import Algorithm, Exchange
-from sottovoce.linear import Centroid, centroid, exchange_topologies
-from sottovoce.noise import Noise
 from sottovoce.schedules import Schedule
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.cache import enable_compilation_cache
-from sottovoce.simulation.rounds.draws import Share, draw, law_scale, same_draw, share
-from sottovoce.simulation.rounds.links import (
-    Hop,
-    LinkPlan,
-    combine,
-    hop_of_round,
-    link_arrays,
-    plan_links,
-    weights_of_round,
-)
+from sottovoce.simulation.rounds.draws import Share, draw, same_draw, share
+from sottovoce.simulation.rounds.links import Hop, combine, hop_of_round, weights_of_round
 from sottovoce.simulation.rounds.materialise import materialise
 from sottovoce.simulation.rounds.metrics import measure
 from sottovoce.simulation.rounds.own import GradientNoise, Own, draw_gradient_noise, draw_records, side_by_side
 from sottovoce.simulation.rounds.participants import draw_participants
-from sottovoce.simulation.rounds.perturbation import Perturbation, plan_noise
-from sottovoce.topologies import Topology, visits_before, walk_paths
+from sottovoce.simulation.rounds.plan import Plan
 
 Array = Any
-
-
-class Plan(NamedTuple):
-    """The structure of a comparison: host-side values that shape the program, none of them traced."""
-
-    problem: Any
-    algorithms: tuple[Algorithm, ...]
-    noises: tuple[Noise, ...]
-    links: tuple[LinkPlan, ...]
-    noise_plans: tuple[tuple[Perturbation, ...], ...]  # [use][scheme]
-    noise_links: tuple[tuple[int, int], ...]  # [use] = (which links, which exchange of the round)
-    exchange_links: tuple[tuple[int, ...], ...]  # [algorithm][exchange] -> which links
-    exchange_noise: tuple[tuple[int, ...], ...]  # [algorithm][exchange] -> which use of noise
-    metrics: tuple[str, ...]
-    batch_size: int | None
-    dtype: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(K, d)."""
-        return self.problem.num_agents, self.problem.dimension
-
-    @property
-    def gradients(self) -> int:
-        """The most gradients that an agent takes in a round."""
-        return max(algorithm.gradients_per_round for algorithm in self.algorithms)
 
 
 class Drawn(NamedTuple):
@@ -75,131 +38,6 @@ class Drawn(NamedTuple):
     weights: list[Any]  # per links of the plan: None when fixed, else Weights or the hop
     records: tuple[Any, ...]  # per gradient of the round; empty: all records
     in_gradients: GradientNoise
-
-
-class _Uses:
-    """Link plans and noise uses found so far, each kept once so that algorithms share them."""
-
-    def __init__(self, noises: tuple[Noise, ...]) -> None:
-        self.noises = noises
-        self.topologies: list[Topology] = []
-        self.links: list[LinkPlan] = []
-        self.noise: list[tuple[int, int, np.ndarray]] = []
-        self.noise_plans: list[tuple[Perturbation, ...]] = []
-        self.noise_arrays: list[list[dict[str, Any]]] = []
-
-    def links_of(self, topology: Topology) -> int:
-        for index, known in enumerate(self.topologies):
-            if known is topology:
-                return index
-        self.topologies.append(topology)
-        self.links.append(plan_links(topology))
-        return len(self.links) - 1
-
-    def noise_of(self, links: int, exchange: int, receivers: np.ndarray) -> int:
-        for index, (own_links, own_exchange, r) in enumerate(self.noise):
-            if (own_links, own_exchange) == (links, exchange) and np.array_equal(r, receivers):
-                return index
-        self.noise.append((links, exchange, receivers))
-        planned = [plan_noise(noise, self.links[links], receivers) for noise in self.noises]
-        self.noise_plans.append(tuple(p for p, _ in planned))
-        self.noise_arrays.append([arrays for _, arrays in planned])
-        return len(self.noise) - 1
-
-
-def plan_comparison(
-    problem: Any,
-    topology: Topology,
-    algorithms: Mapping[Any, Algorithm],
-    noises: Mapping[Any, Noise],
-    *,
-    rounds: int,
-    repeats: int,
-    seed: int,
-    batch_size: int | None,
-    dtype: Any,
-    metrics: tuple[str, ...],
-    test: tuple[np.ndarray, np.ndarray] | None,
-) -> tuple[Plan, dict[str, Any]]:
-    """Bind everything once: the structure of the program, and the arrays it reads."""
-    uses = _Uses(tuple(noises.values()))
-    exchange_links, exchange_noise = [], []
-    centroids: list[Centroid] = []
-    for algorithm in algorithms.values():
-        weighting = centroid(algorithm, topology)
-        centroids.append(weighting)
-        links = [uses.links_of(t) for t in exchange_topologies(algorithm, topology)]
-        exchange_links.append(tuple(links))
-        exchange_noise.append(tuple(uses.noise_of(index, e, weighting.receivers[e]) for e, index in enumerate(links)))
-    plan = Plan(
-        problem=problem,
-        algorithms=tuple(algorithms.values()),
-        noises=tuple(noises.values()),
-        links=tuple(uses.links),
-        noise_plans=tuple(uses.noise_plans),
-        noise_links=tuple((index, e) for index, e, _ in uses.noise),
-        exchange_links=tuple(exchange_links),
-        exchange_noise=tuple(exchange_noise),
-        metrics=metrics,
-        batch_size=batch_size,
-        dtype=dtype,
-    )
-    arrays: dict[str, Any] = {
-        **run_arrays(problem, topology, plan.algorithms, rounds=rounds, repeats=repeats, seed=seed),
-        "links": [link_arrays(link_plan) for link_plan in plan.links],
-        "noise": uses.noise_arrays,
-        "factors": [
-            np.stack([_scales(noise, algorithm, rounds) for noise in plan.noises]) for algorithm in plan.algorithms
-        ],  # per algorithm [S, rounds]
-        "perron": [weighting.weights for weighting in centroids],
-        "schedules": [[schedule.table(rounds) for schedule in one.schedules] for one in plan.algorithms],
-    }
-    if "msd_centroid" in metrics or "msd_average" in metrics:
-        arrays["optimum"] = problem.optimum
-    if test is not None:
-        arrays["test_features"], arrays["test_labels"] = test
-    return plan, cast(arrays, dtype)
-
-
-def run_arrays(
-    problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], *, rounds: int, repeats: int, seed: int
-) -> dict[str, Any]:
-    """What a run reads of its seed and its data; all else in a program's arrays is the same for any seed and any records."""
-    arrays = {
-        "seed": random.seed_words(seed),
-        "data": dict(problem.arrays),
-        "sizes": np.asarray(problem.sizes, np.int32),
-    }
-    if any(algorithm.walks for algorithm in algorithms):
-        arrays["walk"] = _walk_arrays(topology, algorithms, rounds=rounds, repeats=repeats, seed=seed)
-    return arrays
-
-
-def _walk_arrays(
-    topology: Topology, algorithms: tuple[Algorithm, ...], *, rounds: int, repeats: int, seed: int
-) -> dict[str, Any]:
-    """The token's path in every repeat, and, per algorithm, in which rounds its holder still adds a gradient."""
-    path = walk_paths(topology, rounds, seed=seed, repeats=repeats)
-    before = visits_before(path, topology.num_agents)
-    most = [rounds + 1 if algorithm.contributions is None else algorithm.contributions for algorithm in algorithms]
-    return {"path": path, "adds": [before < limit for limit in most]}
-
-
-def _scales(noise: Noise, algorithm: Algorithm, rounds: int) -> Array:
-    scale = 0.0 if noise.law is None else law_scale(noise.law)
-    return scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
-
-
-def cast(arrays: Any, dtype: Any) -> Any:
-    """The arrays as a program takes them: real numbers of its type, whole numbers of 32 bits."""
-
-    def one(value: Any) -> Array:
-        value = np.asarray(value)
-        if value.dtype.kind == "f":
-            return value.astype(dtype)
-        return value.astype(np.int32) if value.dtype.kind == "i" else value
-
-    return jax.tree.map(one, arrays)
 
 
 def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:

@@ -26,8 +26,8 @@ from sottovoce.simulation.rounds.links import Hop, LinkPlan, Weights, combine, e
 from sottovoce.simulation.rounds.materialise import materialise
 from sottovoce.simulation.rounds.neighbours import Group, expand, weighted_sum
 from sottovoce.simulation.rounds.own import Own
+from sottovoce.simulation.rounds.plan import Plan
 from sottovoce.simulation.rounds.program import (
-    Plan,
     draw_counts,
     draw_round,
     heard,

@@ -25,16 +25,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from sottovoce.algorithms import Algorithm, check_sampling
+from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError
-from sottovoce.linear import check_parts, check_relay
+from sottovoce.linear import check_parts, check_together
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
-from sottovoce.simulation.engine import precision
+from sottovoce.simulation.rounds.precision import precision
+from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.views.masks import Board
 from sottovoce.simulation.views.plan import Layout, plan_view
 from sottovoce.simulation.views.program import Statistic, compile_record
-from sottovoce.simulation.views.recorder import Numbers, Recorder, checked_worlds, keep_all
+from sottovoce.simulation.views.recorder import Recorder, checked_worlds, keep_all
 from sottovoce.topologies import Topology
 
 OBSERVE_BYTES = 2**30  # the most that is returned at once; while it arises, up to three times as much is held
@@ -86,8 +87,7 @@ def layout(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Obs
         IncompatibleChoice: algorithm, noise, topology and observer do not fit together.
     """
     check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
-    check_sampling(algorithm.sampling, topology.num_agents)
-    check_relay(algorithm, noise, topology)
+    check_together(topology, algorithm, noise, rounds=1)
     return plan_view(topology, algorithm, noise, observer).layout
 
 
@@ -127,10 +127,8 @@ def views(
         IncompatibleChoice: the parts do not fit together.
         Diverged: a model left the finite numbers.
     """
-    recorder = Recorder(
-        [problem], topology, algorithm, noise, observer,
-        Numbers(rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk), honest,
-    )  # fmt: skip
+    settings = Settings(rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk)
+    recorder = Recorder([problem], topology, algorithm, noise, observer, settings, honest)
     per_round = recorder.round_bytes * repeats
     size = min(rounds, chunk or max(1, int(CHUNK_BYTES / max(per_round, 1))))
     if per_round * size > OBSERVE_BYTES:
@@ -163,8 +161,8 @@ def observe(
         IncompatibleChoice: the parts do not fit together.
         Diverged: a model left the finite numbers.
     """
-    numbers = Numbers(rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk)
-    recorder = Recorder([problem], topology, algorithm, noise, observer, numbers, honest)
+    settings = Settings(rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk)
+    recorder = Recorder([problem], topology, algorithm, noise, observer, settings, honest)
     total = recorder.round_bytes * repeats * rounds
     if total > OBSERVE_BYTES:
         raise ConfigError(
@@ -235,13 +233,15 @@ def measure(
         Diverged: a model left the finite numbers.
     """
     worlds = checked_worlds(problems)
-    numbers = Numbers(rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, together=together)
-    recorder = Recorder(worlds, topology, algorithm, noise, observer, numbers, honest)
+    settings = Settings(
+        rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, repeats_together=together
+    )
+    recorder = Recorder(worlds, topology, algorithm, noise, observer, settings, honest)
     return recorder.measure(statistic)
 
 
 def _stream(recorder: Recorder, observer: Observer, size: int) -> Iterator[Views]:
-    n, rows = recorder.numbers, recorder.view_plan.layout
+    n, rows = recorder.settings, recorder.view_plan.layout
     with precision(n.dtype):
         program = compile_record(recorder.plan, recorder.view_plan, keep_all(recorder, size))
         states = recorder.start(n.repeats)

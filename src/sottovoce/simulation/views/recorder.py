@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -10,21 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.algorithms import Algorithm, check_sampling
+from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, Diverged
-from sottovoce.linear import check_agents, check_gradients, check_parts, check_relay
+from sottovoce.linear import check_agents, check_parts
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
-from sottovoce.simulation.checks import check_numbers, check_traced_shapes, refuse_clear_hand_over
-from sottovoce.simulation.engine import precision
+from sottovoce.simulation.checks import check_algorithm
 from sottovoce.simulation.resources import (
     RECORD_GRADIENT_COPIES,
     check_run_size,
     holds_record_gradients,
     run_size,
 )
-from sottovoce.simulation.round_numbers import check_round_numbers
-from sottovoce.simulation.rounds.program import Plan, cast, initial_state, plan_comparison, run_arrays
+from sottovoce.simulation.rounds.plan import Plan, cast, plan_comparison, run_arrays
+from sottovoce.simulation.rounds.precision import precision
+from sottovoce.simulation.rounds.program import initial_state
+from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.views.masks import Board
 from sottovoce.simulation.views.plan import ViewPlan, channel_arrays, plan_view
 from sottovoce.simulation.views.program import Array, Seen, Statistic, compile_record, world_seed
@@ -33,19 +34,6 @@ from sottovoce.topologies import Topology
 
 GROUP_BYTES = 2**25  # of the runs that run together when their number is left open
 OF_WORLD = ("seed", "data", "sizes", "walk")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
-    """How much to run, and from which seed."""
-
-    rounds: int
-    repeats: int
-    seed: int
-    batch_size: int | None
-    dtype: str
-    chunk: int | None = None
-    together: int | None = None
 
 
 class Recorder:
@@ -58,39 +46,26 @@ class Recorder:
         algorithm: Algorithm,
         noise: Noise,
         observer: Observer,
-        numbers: Numbers,
+        settings: Settings,
         honest: int | None = None,
     ) -> None:
         for problem in worlds:
             check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise, observer=observer)
-        _check(worlds, topology, algorithm, noise, numbers)
-        self.numbers, self.topology, self.algorithm = numbers, topology, algorithm
+        _check(worlds, topology, algorithm, noise, settings)
+        self.settings, self.topology, self.algorithm = settings, topology, algorithm
         self.worlds = worlds
         self.view_plan: ViewPlan = plan_view(topology, algorithm, noise, observer, honest=honest)
-        with precision(numbers.dtype):
+        with precision(settings.dtype):
             self.plan, self.shared, self.arrays = self._bind(noise)
 
     def _bind(self, noise: Noise) -> tuple[Plan, dict[str, Any], Any]:
-        n, dtype = self.numbers, jnp.dtype(self.numbers.dtype)
-        plan, arrays = plan_comparison(
-            self.worlds[0], self.topology, {"": self.algorithm}, {"": noise}, rounds=n.rounds, repeats=n.repeats,
-            seed=n.seed, batch_size=n.batch_size, dtype=dtype, metrics=(), test=None,
-        )  # fmt: skip
+        settings, dtype = self.settings, jnp.dtype(self.settings.dtype)
+        plan, arrays = plan_comparison(self.worlds[0], self.topology, {"": self.algorithm}, {"": noise}, settings)
         first = {name: arrays.pop(name) for name in OF_WORLD if name in arrays}
-        others = [
-            cast(
-                run_arrays(
-                    problem,
-                    self.topology,
-                    plan.algorithms,
-                    rounds=n.rounds,
-                    repeats=n.repeats,
-                    seed=world_seed(n.seed, w),
-                ),
-                dtype,
-            )
-            for w, problem in enumerate(self.worlds[1:], start=1)
-        ]
+        others = []
+        for world, problem in enumerate(self.worlds[1:], start=1):
+            own = replace(settings, seed=world_seed(settings.seed, world))
+            others.append(cast(run_arrays(problem, self.topology, plan.algorithms, own), dtype))
         arrays.pop("noise")
         arrays["channels"] = cast([channel_arrays(channel) for channel in self.view_plan.channels], dtype)
         return plan, jax.device_put(arrays), jax.device_put(jax.tree.map(lambda *x: np.stack(x), first, *others))
@@ -103,7 +78,7 @@ class Recorder:
         vectors = links + sum(len(part) for part in rows.sources) + rows.broadcast * len(rows.links)
         masks = self.view_plan.masks
         board = 0 if masks is None else masks.num_agents * (4 * masks.partners + 6)
-        return vectors * d * np.dtype(self.numbers.dtype).itemsize + links + board
+        return vectors * d * np.dtype(self.settings.dtype).itemsize + links + board
 
     @property
     def run_bytes(self) -> int:
@@ -116,10 +91,10 @@ class Recorder:
             graph = 32 * K * masks.partners
             graph += 0 if masks.uniform else 16 * K * K  # whoever weighs Gaussian masks has a matrix of all agents
         if holds_record_gradients(self.worlds[0]):
-            batch_size = self.numbers.batch_size
+            batch_size = self.settings.batch_size
             records = int(np.max(self.worlds[0].sizes)) if batch_size is None else batch_size
             vectors += RECORD_GRADIENT_COPIES * K * records
-        return vectors * d * np.dtype(self.numbers.dtype).itemsize + graph
+        return vectors * d * np.dtype(self.settings.dtype).itemsize + graph
 
     def start(self, repeats: int) -> Any:
         """The states before the first round, with a leading axis for the worlds."""
@@ -145,7 +120,7 @@ class Recorder:
 
     def _diverged(self, world: int, agent: int, repeat: int, first: int, last: int) -> Diverged:
         of = f"world {world}, " if len(self.worlds) > 1 else ""
-        cause = likely_cause(self.worlds[world], self.topology, self.algorithm, self.numbers.batch_size, last)
+        cause = likely_cause(self.worlds[world], self.topology, self.algorithm, self.settings.batch_size, last)
         return Diverged(
             f"learning left the finite numbers between rounds {first} and {last}, seen at agent {agent} ('{self.algorithm.name}' with noise "
             f"'{self.plan.noises[0].name}', {of}repeat {repeat}). {cause}"
@@ -153,11 +128,11 @@ class Recorder:
 
     def measure(self, statistic: Statistic) -> Any:
         """A statistic of all runs, group after group; the last group is filled up, so that all are the same program."""
-        n = self.numbers
+        n = self.settings
         with precision(n.dtype):
             carried = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(statistic.init)))
             lanes = int(GROUP_BYTES / ((self.run_bytes + carried) * len(self.worlds)))
-            together = min(n.repeats, n.together or max(1, lanes))
+            together = min(n.repeats, n.repeats_together or max(1, lanes))
             groups = -(-n.repeats // together)
             together = -(-n.repeats // groups)
             program = compile_record(self.plan, self.view_plan, statistic)
@@ -204,26 +179,12 @@ def _empty_board(recorder: Recorder, capacity: int) -> Board | None:
     )
 
 
-def _check(worlds: Sequence[Any], topology: Topology, algorithm: Algorithm, noise: Noise, numbers: Numbers) -> None:
+def _check(worlds: Sequence[Any], topology: Topology, algorithm: Algorithm, noise: Noise, settings: Settings) -> None:
     """Refuse what an ordinary run refuses."""
-    n = numbers
-    check_numbers(
-        rounds=n.rounds, repeats=n.repeats, seed=n.seed, dtype=n.dtype, chunk=n.chunk, repeats_together=n.together
-    )
-    for problem in worlds:
-        check_agents(problem, topology, n.batch_size)
-    check_run_size(
-        run_size(
-            worlds[0], topology, (algorithm,), schemes=1, rounds=n.rounds, repeats=n.repeats, batch_size=n.batch_size, dtype=n.dtype,
-            metrics=0, together=n.together or 1, worlds=len(worlds),
-        )
-    )  # fmt: skip
-    check_sampling(algorithm.sampling, topology.num_agents)
-    check_round_numbers(algorithm, n.rounds, n.dtype, dimension=worlds[0].dimension)
-    check_traced_shapes(worlds[0], algorithm, n.batch_size, n.dtype)
-    check_gradients(algorithm, noise, n.rounds, dimension=worlds[0].dimension)
-    refuse_clear_hand_over(algorithm, noise, topology, n.rounds)
-    check_relay(algorithm, noise, topology)
+    check_run_size(run_size(worlds[0], topology, (algorithm,), settings, schemes=1, metrics=0, worlds=len(worlds)))
+    check_algorithm(worlds[0], topology, algorithm, (noise,), settings)
+    for problem in worlds[1:]:  # the same problem, but agents may have other numbers of records
+        check_agents(problem, topology, settings.batch_size)
 
 
 def checked_worlds(problems: Any) -> list[Any]:

@@ -1,0 +1,44 @@
+"""The numbers of a simulation, as one value: checked once, when it is made, and passed on whole."""
+
+from dataclasses import dataclass
+
+from sottovoce.errors import ConfigError
+from sottovoce.numbers import chosen, is_whole, whole
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How much is run, in which numbers, from which seed.
+
+    Attributes:
+        rounds: how many rounds in all.
+        repeats: independent repetitions; repeat r is the same whatever `repeats` is.
+        seed: of all random numbers.
+        batch_size: records per agent and round, held against the problem's own; None for all of them.
+        dtype: "float32" or "float64".
+        chunk: rounds at once; None chooses. Results do not depend on it.
+        repeats_together: repeats in one pass; None chooses by memory. Random numbers do not depend on it.
+
+    Raises:
+        ConfigError: counts that are not whole and positive, a seed or a type that does not exist.
+    """
+
+    rounds: int
+    repeats: int = 1
+    seed: int = 0
+    batch_size: int | None = None
+    dtype: str = "float32"
+    chunk: int | None = None
+    repeats_together: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("rounds", self.rounds)
+        whole("repeats", self.repeats)
+        for name in ("batch_size", "chunk", "repeats_together"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        if not is_whole(self.seed, 0, 2**64 - 1):
+            raise ConfigError(f"seed = {self.seed!r}; it must be a whole number from 0 to 2^64 - 1.")
+        chosen("dtype", self.dtype, DTYPES)
