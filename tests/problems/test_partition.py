@@ -125,7 +125,7 @@ def test_self_balancing_makes_sizes_more_even():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"num_agents": 0}, "num_agents must be at least 1"),
+        ({"num_agents": 0}, "num_agents = 0; it must be a whole number of at least 1"),
         ({"min_partition_size": 0}, "min_partition_size must be at least 1"),
         ({"num_agents": 4, "min_partition_size": 3}, "need 12 records, but there are 10"),
         ({"kind": "shards"}, "'iid', 'dirichlet', 'by_label' or 'by_size'"),

@@ -16,6 +16,7 @@ import math
 from typing import Any, NamedTuple
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number, is_whole
 
 
 class Gopa(NamedTuple):
@@ -53,12 +54,12 @@ def check_aggregation(aggregation: Any, *, num_agents: int | None = None) -> Non
     if not isinstance(aggregation, Gopa):
         raise ConfigError(f"aggregation = {aggregation!r}; give sv.algorithms.Gopa(partners=...), or None.")
     problems = []
-    if not _whole(aggregation.partners) or aggregation.partners < 1:
+    if not is_whole(aggregation.partners, 1):
         problems.append(f"partners = {aggregation.partners!r} must be a whole number of at least 1")
     ratio = aggregation.pairwise_ratio
-    if not _number(ratio) or not (1e-50 < ratio < 1e50 or ratio == math.inf):
+    if not (is_number(ratio, "(1e-50, 1e50)") or ratio == math.inf):
         problems.append(f"pairwise_ratio = {ratio!r} must be from 1e-50 to 1e50, or infinite for uniform masks")
-    if not _number(aggregation.silence) or not 0 <= aggregation.silence < 1:
+    if not is_number(aggregation.silence, "[0, 1)"):
         problems.append(f"silence = {aggregation.silence!r} must be a probability below 1")
     problems += _minimum(aggregation)
     if num_agents is not None and not problems:
@@ -75,16 +76,8 @@ def check_aggregation(aggregation: Any, *, num_agents: int | None = None) -> Non
 def _minimum(aggregation: Gopa) -> list[str]:
     least = aggregation.minimum_agents
     if least is None:
-        silent = _number(aggregation.silence) and aggregation.silence > 0
+        silent = is_number(aggregation.silence, "(0, inf)")
         return ["minimum_agents is missing: with silent agents it says whose noise can be counted on"] if silent else []
-    if not _whole(least) or least < 2:
+    if not is_whole(least, 2):
         return [f"minimum_agents = {least!r} must be a whole number of at least 2"]
     return []
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)

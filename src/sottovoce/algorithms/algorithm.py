@@ -23,6 +23,7 @@ from sottovoce.algorithms.aggregation import Gopa
 from sottovoce.algorithms.sampling import AgentSampling
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number, whole
 from sottovoce.schedules import Schedule, schedule_of
 from sottovoce.topologies import Topology
 
@@ -139,9 +140,7 @@ def check_unrolled(steps: Any, *, name: str) -> None:
     Raises:
         ConfigError: no whole number of at least one, or too many.
     """
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ConfigError(f"{name} = {steps!r}; it must be a whole number of at least 1.")
-    if steps > MOST_UNROLLED:
+    if whole(name, steps) > MOST_UNROLLED:
         raise ConfigError(
             f"{name} = {steps:,}; each of these steps becomes a part of the compiled round, and more than {MOST_UNROLLED:,} are refused. "
             f"Use fewer steps and more rounds."
@@ -152,5 +151,5 @@ def check_step_size(step_size: StepSize, *, name: str = "step_size") -> None:
     """Refuse a step size that is not a positive finite number (functions of the round are taken as they are)."""
     if callable(step_size):
         return
-    if isinstance(step_size, bool) or not isinstance(step_size, int | float | np.number) or not 0 < step_size < np.inf:
+    if not is_number(step_size, "(0, inf)"):
         raise ConfigError(f"{name} = {step_size!r}; it must be a finite number above 0, or a function of the round.")

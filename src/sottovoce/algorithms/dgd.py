@@ -15,6 +15,7 @@ from typing import Any
 
 from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient, check_step_size
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number, is_whole
 from sottovoce.schedules import Schedule
 
 
@@ -28,12 +29,14 @@ def dgd(*, step_size: float, gradient_rounds: int, box: float | None = None) -> 
         box: half side R of the set [-R, R]^d to project on; None for no projection.
     """
     check_step_size(step_size)
-    if not isinstance(gradient_rounds, int) or isinstance(gradient_rounds, bool) or gradient_rounds < 1:
+    if not is_whole(gradient_rounds, 1):
         raise ConfigError(
             f"gradient_rounds = {gradient_rounds!r}; a whole number of rounds, at least one, must take a gradient."
         )
-    if box is not None and not box > 0:
-        raise ConfigError(f"box = {box}; give the half side of the box as a number above 0, or None for no projection.")
+    if box is not None and not is_number(box, "(0, inf]"):
+        raise ConfigError(
+            f"box = {box!r}; give the half side of the box as a number above 0, or None for no projection."
+        )
 
     eta = Schedule(lambda t: step_size / t)
     learns = Schedule(lambda t: t <= gradient_rounds)

@@ -16,10 +16,9 @@ Chebyshev polynomials shrink them most: by 1 / C_t(1/r) after t rounds, C_t(1/r)
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sottovoce.algorithms.algorithm import Algorithm, Array, Exchange, Gradient
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number
 from sottovoce.schedules import Schedule
 
 
@@ -74,8 +73,7 @@ def chebyshev_rate(gap: Any) -> float:
     Raises:
         ConfigError: a gap outside (0, 1].
     """
-    number = isinstance(gap, int | float | np.number) and not isinstance(gap, bool)
-    if not number or not 0 < gap <= 1:
+    if not is_number(gap, "(0, 1]"):
         raise ConfigError(
             f"acceleration = {gap!r}; give the spectral gap of the weights, above 0 and at most 1: topology.spectral_gap."
         )

@@ -20,6 +20,7 @@ from sottovoce.algorithms.algorithm import (
     step_at,
 )
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_whole
 
 
 def random_walk(*, step_size: StepSize, contributions: int | None = None) -> Algorithm:
@@ -30,8 +31,7 @@ def random_walk(*, step_size: StepSize, contributions: int | None = None) -> Alg
         contributions: the most gradients that an agent adds in a run; None is no limit.
     """
     check_step_size(step_size)
-    whole = isinstance(contributions, int) and not isinstance(contributions, bool)
-    if contributions is not None and (not whole or contributions < 1):
+    if contributions is not None and not is_whole(contributions, 1):
         raise ConfigError(f"contributions = {contributions!r}; it must be a whole number of at least 1, or None.")
 
     def message(w: Array, gradient: Gradient, round_: Any) -> Array:

@@ -15,13 +15,13 @@ published unless its last hop has noise (one pass, or a number of passes that is
 subtract.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, whole
 
 Floats = NDArray[np.float64]
 
@@ -50,9 +50,8 @@ def noisy_hops(num_agents: int, passes: int) -> NDArray[np.bool_]:
         num_agents: n, at least 3: of two agents each is both neighbours of the other.
         passes: K.
     """
-    for name, value, least in (("num_agents", num_agents, 3), ("passes", passes, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ConfigError(f"{name} = {value!r}; it must be a whole number of at least {least}.")
+    whole("num_agents", num_agents, least=3)
+    whole("passes", passes)
     return np.asarray(np.arange(passes * num_agents) % (num_agents - 1) == 0)
 
 
@@ -70,8 +69,7 @@ def ring_sum(values: ArrayLike, *, std: float, seed: int) -> RingSum:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 3 or x.shape[2] < 1 or not np.isfinite(x).all():
         raise ConfigError(f"values of shape {x.shape}; give finite numbers [passes, agents, dimension].")
-    if isinstance(std, bool) or not isinstance(std, int | float | np.floating) or not 0.0 <= std < math.inf:
-        raise ConfigError(f"std = {std!r}; it must be a finite number of at least 0.")
+    checked("std", std, "[0, inf)")
     K, n, d = x.shape
     noises = np.zeros((K * n, d))
     noisy = noisy_hops(n, K)

@@ -12,6 +12,7 @@ the draw. The two are different mechanisms with different guarantees and are nev
 from typing import Any, NamedTuple
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number, whole
 
 
 class PoissonAgents(NamedTuple):
@@ -63,8 +64,7 @@ def sampling_of(participation: Any, agents_per_round: Any) -> AgentSampling | No
     Raises:
         ConfigError: a rate outside (0, 1], a count that is not whole and positive, or both.
     """
-    number = isinstance(participation, int | float) and not isinstance(participation, bool)
-    if not number or not 0 < participation <= 1:
+    if not is_number(participation, "(0, 1]"):
         raise ConfigError(
             f"participation = {participation!r}; it is the probability with which an agent takes part in a round, above 0 and at most 1. "
             f"For a fixed number of agents give agents_per_round."
@@ -76,10 +76,7 @@ def sampling_of(participation: Any, agents_per_round: Any) -> AgentSampling | No
             f"participation = {participation!r} and agents_per_round = {agents_per_round!r} are two ways to draw the agents of a round; "
             f"keep one of them."
         )
-    whole = isinstance(agents_per_round, int) and not isinstance(agents_per_round, bool)
-    if not whole or agents_per_round < 1:
-        raise ConfigError(f"agents_per_round = {agents_per_round!r}; it must be a whole number of at least 1.")
-    return FixedAgents(agents_per_round)
+    return FixedAgents(whole("agents_per_round", agents_per_round))
 
 
 def check_sampling(sampling: AgentSampling | None, num_agents: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_whole
 from sottovoce.topologies import Topology
 
 
@@ -17,8 +18,7 @@ def check_agents(problem: Any, topology: Topology, batch_size: int | None) -> No
     if batch_size is None:
         return
     smallest = int(np.argmin(problem.sizes))
-    whole = isinstance(batch_size, int | np.integer) and not isinstance(batch_size, bool)
-    if not whole or not 1 <= batch_size <= problem.sizes[smallest]:
+    if not is_whole(batch_size, 1, int(problem.sizes[smallest])):
         raise ConfigError(
             f"batch_size = {batch_size!r}, but agent {smallest} has {problem.sizes[smallest]} records and a batch holds distinct "
             f"ones. Choose 1 to {problem.sizes[smallest]}, or None for the full gradient."

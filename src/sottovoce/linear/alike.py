@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
-from sottovoce.errors import ConfigError, SottovoceError
+from sottovoce.errors import SottovoceError
+from sottovoce.numbers import whole
 from sottovoce.schedules import RoundNumberUsed, Schedule, UnnumberedRound
 
 Result = TypeVar("Result")
@@ -33,8 +34,7 @@ def for_each_distinct_round(
     Raises:
         ConfigError: no number of rounds.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise ConfigError(f"rounds = {rounds!r}; it must be a whole number of at least 1.")
+    whole("rounds", rounds)
     schedules = tuple(schedule for algorithm in algorithms for schedule in algorithm.schedules)
     values = np.array([schedule.table(rounds) for schedule in schedules]).reshape(len(schedules), rounds).T
     _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)

@@ -22,6 +22,7 @@ import numpy as np
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise.laws import Gaussian, Laplace, check_law
 from sottovoce.noise.noise import Noise, NoiseMap, outgoing_weight
+from sottovoce.numbers import is_number
 from sottovoce.topologies import ActiveLinks
 
 MAX_ENTRIES = 50_000_000  # (link, source) entries of one map: about 4 GB while it is being combined with the weights
@@ -59,8 +60,7 @@ def gopa(law: Gaussian | Laplace, *, pairwise_std: float) -> Noise:
 
 
 def _ratio(pairwise_std: float, std: float) -> float:
-    number = isinstance(pairwise_std, int | float | np.number) and not isinstance(pairwise_std, bool | np.bool_)
-    if not number or not 0 < pairwise_std < math.inf:
+    if not is_number(pairwise_std, "(0, inf)"):
         raise ConfigError(
             f"pairwise_std = {pairwise_std!r}; the standard deviation of a pair's noise must be a finite number above 0. "
             f"For own noise alone, use sv.noise.independent(law)."

@@ -12,15 +12,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number
 
 Norm = Literal["l1", "l2"]
 
 
 def _positive(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
+    if not is_number(value, "(0, inf)"):
         raise ConfigError(
             f"{name} = {value!r}; the scale of a noise law must be a finite number above 0. "
             f"For no noise at all, write sv.noise.none()."
@@ -121,8 +120,7 @@ def check_law(law: object, *, scheme: str) -> None:
     """
     if isinstance(law, Law):
         return
-    number = isinstance(law, int | float | np.number) and not isinstance(law, bool | np.bool_)
-    std = f"{law:g}" if number else "0.1"
+    std = f"{law:g}" if is_number(law) else "0.1"
     raise ConfigError(
         f"sv.noise.{scheme} got {law!r}; it needs the law of a source. Write sv.noise.{scheme}(sv.noise.Gaussian(std={std})), or another "
         f"law: sv.noise.Laplace(std={std}), sv.noise.L2Laplace(scale={std})."

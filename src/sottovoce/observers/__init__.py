@@ -1,10 +1,10 @@
 """Observers: who looks, as data."""
 
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number, is_whole
 from sottovoce.observers.observer import Observer, View, view
 
 
@@ -33,8 +33,7 @@ def server() -> Observer:
 
 def colluding_server(share: float) -> Observer:
     """The relay of a federation together with a share of its agents, nobody knows which, chosen before any public draw."""
-    number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not number or not 0 <= share < 1:
+    if not is_number(share, "[0, 1)"):
         raise ConfigError(f"share = {share!r}; it is the part of the agents that collude, at least 0 and below 1.")
     return Observer(name=f"server and {100 * share:g} % of the agents", server=True, colluding=float(share))
 
@@ -53,15 +52,9 @@ def final_model() -> Observer:
 
 
 def _agent(agent: Any) -> int:
-    try:
-        if isinstance(agent, bool):
-            raise TypeError
-        index = operator.index(agent)
-    except TypeError:
-        raise ConfigError(f"agent {agent!r} is not a whole number; agents are numbered from 0.") from None
-    if index < 0:
-        raise ConfigError(f"agent {agent} is negative; agents are numbered from 0.")
-    return index
+    if not is_whole(agent, 0):
+        raise ConfigError(f"agent {agent!r} is no whole number of at least 0; agents are numbered from 0.")
+    return int(agent)
 
 
 OBSERVERS: dict[str, Callable[..., Observer]] = {

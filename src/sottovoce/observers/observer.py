@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import is_number
 from sottovoce.topologies import Topology
 
 
@@ -33,8 +34,7 @@ class Observer:
     def __post_init__(self) -> None:
         """Refuse a share of agents that is none: it would count as fewer agents than belong to the observer."""
         share = self.colluding
-        number = isinstance(share, int | float | np.integer | np.floating) and not isinstance(share, bool)
-        if not number or not 0.0 <= share <= 1.0:
+        if not is_number(share, "[0, 1]"):
             raise ConfigError(
                 f"{self.name}: colluding = {share!r}; it is the part of the agents that belong to the observer, a number "
                 f"from 0 to 1."

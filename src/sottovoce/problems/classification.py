@@ -8,7 +8,6 @@ The networks z are in networks.py; gradients, clipping and sensitivity are those
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import whole
 from sottovoce.problems.custom_loss import CustomLoss, custom_loss
 from sottovoce.problems.networks import NETWORKS, Network, Parameters, cross_entropy, hit_rate
 from sottovoce.problems.records import pad_records
@@ -60,10 +60,10 @@ def classification(
         raise ConfigError(f"model = {model!r} is unknown; choose one of {', '.join(map(repr, NETWORKS))}.")
     network = NETWORKS[model]
     checked, sizes = pad_records(features, name="features")
-    whole, count = _whole_labels(labels, sizes, classes)
+    named, count = _whole_labels(labels, sizes, classes)
     widths = _widths(model, network, hidden)
     _refuse_large(model, checked.shape[2:], widths, count)
-    start = network.start(_at_least(seed, 0, name="seed"), checked.shape[2:], widths, count)
+    start = network.start(whole("seed", seed, least=0), checked.shape[2:], widths, count)
 
     def loss(parameters: Parameters, batch: tuple[Array, ...]) -> Array:
         return cross_entropy(network.logits(parameters, batch[0]), batch[1]).mean()
@@ -72,7 +72,7 @@ def classification(
         return hit_rate(network.logits(parameters, features), labels)
 
     rows = [x[:n].astype(np.float64) for x, n in zip(checked, sizes, strict=True)]
-    made = custom_loss(loss, start, rows, whole, ridge=ridge, accuracy=accuracy)
+    made = custom_loss(loss, start, rows, named, ridge=ridge, accuracy=accuracy)
     return replace(
         made,
         kind="classification",
@@ -88,7 +88,7 @@ def _whole_labels(labels: Any, sizes: NDArray[np.int64], classes: int | None) ->
         raise ConfigError(
             f"labels of an agent must be a vector [n_k]; got records of shape {padded.shape[2:]}. Use ravel()."
         )
-    count = int(padded.max()) + 1 if classes is None else _at_least(classes, 2, name="classes")
+    count = int(padded.max()) + 1 if classes is None else whole("classes", classes, least=2)
     wrong = np.argwhere((padded != np.floor(padded)) | (padded < 0) | (padded >= count))
     if len(wrong):
         k, i = (int(index) for index in wrong[0])
@@ -124,16 +124,4 @@ def _widths(model: str, network: Network, hidden: Any) -> tuple[int, ...]:
     given = tuple(hidden) if isinstance(hidden, Iterable) and not isinstance(hidden, str) else (hidden,)
     if not given:
         raise ConfigError(f"hidden is empty, but model={model!r} has at least one hidden layer. Use model='linear'.")
-    return tuple(_at_least(width, 1, name="hidden") for width in given)
-
-
-def _at_least(value: Any, smallest: int, *, name: str) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError as error:
-        raise ConfigError(f"{name} must be a whole number of at least {smallest}; got {value!r}.") from error
-    if number < smallest:
-        raise ConfigError(f"{name} must be a whole number of at least {smallest}; got {value!r}.")
-    return number
+    return tuple(whole("hidden", width) for width in given)

@@ -8,7 +8,6 @@ For all models w and v,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number
 
 Floats = NDArray[np.float64]
 
@@ -55,9 +55,9 @@ class ConvexSmooth:
 
     def __post_init__(self) -> None:
         """Refuse numbers that no convex smooth loss can have."""
-        if not (math.isfinite(self.beta) and self.beta > 0.0):
+        if not is_number(self.beta, "(0, inf)"):
             raise ConfigError(f"ConvexSmooth needs a positive, finite smoothness; got beta={self.beta!r}.")
-        if not 0.0 <= self.nu <= self.beta:
+        if not is_number(self.nu) or not 0.0 <= self.nu <= self.beta:
             raise ConfigError(f"ConvexSmooth needs 0 <= nu <= beta; got nu={self.nu!r}, beta={self.beta!r}.")
 
 

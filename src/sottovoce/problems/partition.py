@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number, is_whole, whole
 
 Records = NDArray[Any]
 Parts = list[NDArray[np.intp]]  # of each agent: the indices of its records
@@ -146,7 +147,7 @@ def label_counts(targets_list: Sequence[Any]) -> tuple[Records, NDArray[np.int64
 def _dirichlet_parts(
     labels: Records, num_agents: int, alpha: float | None, self_balancing: bool, generator: np.random.Generator
 ) -> Parts:
-    if alpha is None or not (math.isfinite(alpha) and alpha > 0.0):
+    if not is_number(alpha, "(0, inf)"):
         raise ConfigError(
             f"kind='dirichlet' needs a positive, finite alpha; got {alpha!r}. 0.1 is very uneven, 100 is nearly iid."
         )
@@ -268,9 +269,8 @@ def _check(rows: Records, values: Records, *, num_agents: int, min_partition_siz
             f"targets must be a vector with one entry per row of features, shape ({len(rows)},); got shape "
             f"{values.shape}."
         )
-    if num_agents < 1:
-        raise ConfigError(f"num_agents must be at least 1; got {num_agents!r}.")
-    if min_partition_size < 1:
+    whole("num_agents", num_agents)
+    if not is_whole(min_partition_size, 1):
         raise ConfigError(
             "min_partition_size must be at least 1, since an agent without records has no gradient; got "
             f"{min_partition_size!r}."

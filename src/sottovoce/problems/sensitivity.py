@@ -27,7 +27,6 @@ clipped in l2 have it times sqrt(d) in l1. Both are bounds, never equalities to 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -35,6 +34,7 @@ from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm, check_norm
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.numbers import is_whole
 
 Unit = Literal["record", "agent"]
 Adjacency = Literal["replace", "add-remove"]
@@ -168,16 +168,17 @@ def box_diameter(radius: float, *, unit: Unit, norm: Norm, dimension: int) -> fl
 def _smallest_size(sizes: NDArray[np.int64], agent: int | None) -> int:
     if agent is None:
         return int(sizes.min())
-    index = _integer(agent, name="agent")
-    if not 0 <= index < len(sizes):
+    if not is_whole(agent, 0, len(sizes) - 1):
         raise ConfigError(f"There is no agent {agent!r}; agents are 0 to {len(sizes) - 1}.")
-    return int(sizes[index])
+    return int(sizes[agent])
 
 
 def _checked_batch_size(batch_size: Any, sizes: NDArray[np.int64], agent: int | None) -> int:
-    size = _integer(batch_size, name="batch_size")
-    if size < 1:
-        raise ConfigError(f"batch_size must be at least 1, or None for the full gradient; got {batch_size!r}.")
+    if not is_whole(batch_size, 1):
+        raise ConfigError(
+            f"batch_size must be a whole number of at least 1, or None for the full gradient; got {batch_size!r}."
+        )
+    size = int(batch_size)
     asked = range(len(sizes)) if agent is None else [agent]
     for k in asked:
         if size > sizes[k]:
@@ -186,15 +187,6 @@ def _checked_batch_size(batch_size: Any, sizes: NDArray[np.int64], agent: int | 
                 f"Use batch_size <= {int(sizes[list(asked)].min())} or None for the full gradient."
             )
     return size
-
-
-def _integer(value: Any, *, name: str) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return operator.index(value)
-    except TypeError as error:
-        raise ConfigError(f"{name} must be a whole number or None; got {value!r}.") from error
 
 
 def _check_choice(value: str, *, name: str, allowed: tuple[str, ...]) -> None:

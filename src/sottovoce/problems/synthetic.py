@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import whole
 from sottovoce.resources import refuse_too_large
 
 Floats = NDArray[np.float64]
@@ -62,8 +63,7 @@ def synthetic_regression(
         ConfigError: a count below 1, a range that is not 0 <= low <= high, or more records than fit into memory.
     """
     for name, count in (("num_agents", num_agents), ("samples", samples), ("dimension", dimension)):
-        if count < 1:
-            raise ConfigError(f"{name} must be at least 1; got {count!r}.")
+        whole(name, count)
     _check_range(eigenvalues, name="eigenvalues", lowest_allowed=False)
     _check_range(noise_variances, name="noise_variances", lowest_allowed=True)
     entries = float(num_agents) * samples * dimension

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, whole
 from sottovoce.resources import refuse_too_large
 
 Floats = NDArray[np.float64]
@@ -55,12 +55,9 @@ def synthetic_clicks(
         ConfigError: a count below 1, a rate not strictly between 0 and 1, or a signal that is negative or not finite.
     """
     for name, count in (("num_records", num_records), ("num_fields", num_fields), ("dimension", dimension)):
-        if count < 1:
-            raise ConfigError(f"{name} must be at least 1; got {count!r}.")
-    if not 0.0 < click_rate < 1.0:
-        raise ConfigError(f"click_rate must lie strictly between 0 and 1; got {click_rate!r}.")
-    if not (math.isfinite(signal) and signal >= 0.0):
-        raise ConfigError(f"signal must be a non-negative, finite number; got {signal!r}.")
+        whole(name, count)
+    checked("click_rate", click_rate, "(0, 1)")
+    checked("signal", signal, "[0, inf)")
     refuse_too_large(
         f"{num_records:,} records of dimension {dimension:,} and {num_fields:,} fields",
         float(num_records) * (8.0 * dimension + 40.0) + 8.0 * num_fields,

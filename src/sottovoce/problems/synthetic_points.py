@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from sottovoce.errors import ConfigError
+from sottovoce.numbers import whole
 from sottovoce.problems.agent_data import positive
 from sottovoce.resources import refuse_too_large
 
@@ -38,8 +38,7 @@ def truncated_gaussian(*, num_agents: int = 10, samples: int = 100, dimension: i
         ConfigError: a count below 1, or a radius that is not positive.
     """
     for name, count in (("num_agents", num_agents), ("samples", samples), ("dimension", dimension)):
-        if count < 1:
-            raise ConfigError(f"{name} must be at least 1; got {count!r}.")
+        whole(name, count)
     bound = positive(radius, name="radius")
     refuse_too_large(
         f"{num_agents:,} agents with {samples:,} points of dimension {dimension:,}",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.topologies.left_stochastic import whole_number
+from sottovoce.numbers import whole
 from sottovoce.topologies.topology import MATRIX_LIMIT, Topology
 
 
@@ -27,7 +27,7 @@ def federation(n: int, weights: str = "uniform", *, records: ArrayLike | None = 
         ConfigError: Too many agents, an unknown weighting, or record counts missing or malformed.
         IncompatibleChoice: Record counts together with uniform weights.
     """
-    n = whole_number("n", n, minimum=2)
+    n = whole("n", n, least=2)
     if n > MATRIX_LIMIT:
         raise ConfigError(
             f"federation(n={n}) would hold {n} x {n} weights; the limit is {MATRIX_LIMIT} agents. Use fewer agents, "

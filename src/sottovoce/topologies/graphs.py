@@ -15,8 +15,9 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked, whole
 from sottovoce.resources import refuse_too_large
-from sottovoce.topologies.left_stochastic import left_stochastic, require_connected, whole_number
+from sottovoce.topologies.left_stochastic import left_stochastic, require_connected
 from sottovoce.topologies.topology import Topology
 from sottovoce.topologies.weights import rule_named
 
@@ -26,7 +27,7 @@ LINK_BYTES, AGENT_BYTES = 56, 70  # at the peak, while a graph is made: measured
 
 def ring(n: int, *, weights: str = "metropolis") -> Topology:
     """Agent k is linked to k - 1 and k + 1, modulo n; two agents share one link."""
-    n = whole_number("n", n, minimum=2)
+    n = whole("n", n, least=2)
     _require_room(f"ring({n:,})", n, 2.0 * n)
     low = np.arange(n if n > 2 else 1)
     return _undirected("ring", n, low, (low + 1) % n, weights)
@@ -34,14 +35,14 @@ def ring(n: int, *, weights: str = "metropolis") -> Topology:
 
 def path(n: int, *, weights: str = "metropolis") -> Topology:
     """Agent k is linked to k + 1: a ring without the link that closes it."""
-    n = whole_number("n", n, minimum=2)
+    n = whole("n", n, least=2)
     _require_room(f"path({n:,})", n, 2.0 * n)
     return _undirected("path", n, np.arange(n - 1), np.arange(1, n), weights)
 
 
 def grid(rows: int, columns: int, *, weights: str = "metropolis") -> Topology:
     """Agents on a rectangle, linked to their up to four nearest; agent r * columns + c is in row r, column c."""
-    rows, columns = whole_number("rows", rows, minimum=1), whole_number("columns", columns, minimum=1)
+    rows, columns = whole("rows", rows), whole("columns", columns)
     if rows * columns < 2:
         raise ConfigError("grid(1, 1) has one agent; a network needs at least 2. Use more rows or columns.")
     _require_room(f"grid({rows:,}, {columns:,})", rows * columns, 4.0 * rows * columns)
@@ -53,7 +54,7 @@ def grid(rows: int, columns: int, *, weights: str = "metropolis") -> Topology:
 
 def complete(n: int, *, weights: str = "metropolis") -> Topology:
     """Every agent is linked to every other; with metropolis weights one round reaches the average."""
-    n = whole_number("n", n, minimum=2)
+    n = whole("n", n, least=2)
     _require_room(f"complete({n:,})", n, float(n) * n)
     low, high = np.triu_indices(n, k=1)
     return _undirected("complete", n, low, high, weights)
@@ -61,14 +62,14 @@ def complete(n: int, *, weights: str = "metropolis") -> Topology:
 
 def star(n: int, *, weights: str = "metropolis") -> Topology:
     """Agent 0 is linked to all others. It is an ordinary agent with data; see `federation` for a relay."""
-    n = whole_number("n", n, minimum=2)
+    n = whole("n", n, least=2)
     _require_room(f"star({n:,})", n, 2.0 * n)
     return _undirected("star", n, np.zeros(n - 1, dtype=np.int64), np.arange(1, n), weights)
 
 
 def hypercube(dimension: int, *, weights: str = "metropolis") -> Topology:
     """2^dimension agents; two are linked when their numbers differ in one binary digit."""
-    dimension = whole_number("dimension", dimension, minimum=1)
+    dimension = whole("dimension", dimension)
     if dimension > 24:
         raise ConfigError(f"dimension={dimension} means 2^{dimension} agents; the limit is 24.")
     n = 2**dimension
@@ -81,10 +82,8 @@ def hypercube(dimension: int, *, weights: str = "metropolis") -> Topology:
 
 def erdos_renyi(n: int, p: float, *, seed: int = 0, weights: str = "metropolis") -> Topology:
     """Every pair of agents is linked with probability p, independently (Erdos-Renyi, G(n, p))."""
-    n = whole_number("n", n, minimum=2)
-    p = _number("p", p)
-    if not 0.0 <= p <= 1.0:
-        raise ConfigError(f"p={p:g} is not a probability; it must be in [0, 1].")
+    n = whole("n", n, least=2)
+    p = checked("p", p, "[0, 1]")
     _require_room(f"erdos_renyi({n:,}, {p:g})", n, float(n) * n * p)
     low, high = _pairs_with_probability(n, p, _generator(seed))
     return _undirected("erdos_renyi", n, low, high, weights, advice="Use another seed or a larger p.")
@@ -92,10 +91,8 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, weights: str = "metropolis")
 
 def geometric(n: int, radius: float, *, seed: int = 0, weights: str = "metropolis") -> Topology:
     """Agents at uniform places in the unit square, linked when at most `radius` apart; see topology.positions."""
-    n = whole_number("n", n, minimum=2)
-    radius = _number("radius", radius)
-    if radius <= 0.0:
-        raise ConfigError(f"radius={radius:g} links nobody; it must be positive, for example 0.3.")
+    n = whole("n", n, least=2)
+    radius = checked("radius", radius, "(0, inf)")
     # Away from the border an agent is linked to a disc around it.
     _require_room(f"geometric({n:,}, {radius:g})", n, float(n) * n * min(1.0, np.pi * min(radius, 1.0) ** 2))
     positions = _generator(seed).random((n, 2))
@@ -109,7 +106,7 @@ def geometric(n: int, radius: float, *, seed: int = 0, weights: str = "metropoli
 
 def k_out(n: int, k: int, *, seed: int = 0, weights: str = "metropolis") -> Topology:
     """Every agent picks k distinct others, uniformly; two agents are linked when either picked the other."""
-    n, k = whole_number("n", n, minimum=2), whole_number("k", k, minimum=1)
+    n, k = whole("n", n, least=2), whole("k", k)
     if k >= n:
         raise ConfigError(f"k={k} others were asked for, but each of n={n} agents has only {n - 1}. Use a smaller k.")
     _require_room(f"k_out({n:,}, {k:,})", n, 2.0 * n * k)
@@ -123,7 +120,7 @@ def k_out(n: int, k: int, *, seed: int = 0, weights: str = "metropolis") -> Topo
 
 def from_edges(n: int, edges: Iterable[tuple[int, int]], *, weights: str = "metropolis") -> Topology:
     """An undirected graph from its edges, each given once, in either direction."""
-    n = whole_number("n", n, minimum=2)
+    n = whole("n", n, least=2)
     pairs = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
         raise ConfigError(
@@ -271,10 +268,4 @@ def _distinct_others(n: int, k: int, generator: np.random.Generator) -> Agents:
 
 
 def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng(whole_number("seed", seed, minimum=0))
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-        raise ConfigError(f"{name}={value!r} must be a finite number.")
-    return float(value)
+    return np.random.default_rng(whole("seed", seed, least=0))

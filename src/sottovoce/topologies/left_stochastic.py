@@ -4,7 +4,6 @@ A = [a_lk] with a_lk >= 0 the weight receiver k gives sender l and sum_l a_lk = 
 is to agree must moreover be strongly connected: what any agent sends reaches, over some rounds, every other agent.
 """
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -80,16 +79,3 @@ def require_connected(weights: sparse.csc_array, advice: str) -> None:
                 f"the network is not connected: agent {int(np.argmin(reached))} {complaint} "
                 f"({int(reached.sum())} of {num_agents} agents are on its side). {advice}"
             )
-
-
-def whole_number(name: str, value: Any, *, minimum: int) -> int:
-    """The value as an int, at least `minimum`."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise ConfigError(f"{name}={value!r} must be a whole number, at least {minimum}.") from None
-    if number < minimum:
-        raise ConfigError(f"{name}={number} is too small; it must be at least {minimum}.")
-    return number

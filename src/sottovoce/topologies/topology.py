@@ -10,7 +10,6 @@ Topologies come from the factories in `graphs` and `federation`, which check wha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import checked, whole
 from sottovoce.topologies import spectrum
-from sottovoce.topologies.left_stochastic import left_stochastic, require_connected, whole_number
+from sottovoce.topologies.left_stochastic import left_stochastic, require_connected
 from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static, Walk, describe_schedule
 from sottovoce.topologies.weights import DENSE_LIMIT, one_way_link
 
@@ -185,7 +185,7 @@ class Topology:
 
     def neighbours(self, agent: int) -> NDArray[np.int64]:
         """The senders into an agent, in increasing order, itself excluded."""
-        if whole_number("agent", agent, minimum=0) >= self.num_agents:
+        if whole("agent", agent, least=0) >= self.num_agents:
             raise ConfigError(f"agent {agent} was asked for; the agents are 0 to {self.num_agents - 1}.")
         # Links are ordered by receiver.
         first, last = np.searchsorted(self.links[:, 1], [agent, agent + 1])
@@ -237,7 +237,7 @@ class Topology:
         """The weights of a random-pair round: the two agents of this pair average, all others keep their models."""
         if not isinstance(self.schedule, RandomPair):
             raise IncompatibleChoice("paired() needs a random-pair schedule. Use topology.with_random_pair().")
-        if whole_number("pair", pair, minimum=0) >= self.num_pairs:
+        if whole("pair", pair, least=0) >= self.num_pairs:
             raise ConfigError(f"pair {pair} was asked for; the pairs are 0 to {self.num_pairs - 1}.")
         weights = np.where(self.link_pairs == pair, 0.5, 0.0)
         self_weights = np.ones(self.num_agents)
@@ -250,10 +250,7 @@ class Topology:
         Raises:
             IncompatibleChoice: The weights are not reversible (q would move), or there is a schedule already.
         """
-        if isinstance(probability, bool) or not isinstance(probability, int | float | np.number):
-            raise ConfigError(f"dropout probability {probability!r} must be a number in [0, 1).")
-        if not (math.isfinite(probability) and 0.0 <= probability < 1.0):
-            raise ConfigError(f"dropout probability {probability:g} is outside [0, 1). Use a value such as 0.1.")
+        checked("dropout probability", probability, "[0, 1)")
         self._require_unscheduled("with_dropout")
         self._require_reversible()
         return replace(self, schedule=Dropout(float(probability)))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.topologies.left_stochastic import whole_number
+from sottovoce.numbers import whole
 from sottovoce.topologies.schedules import Walk
 from sottovoce.topologies.topology import Topology
 
@@ -28,7 +28,7 @@ def walk_paths(topology: Topology, hops: int, *, seed: int, repeats: int = 1) ->
     """
     if not isinstance(topology.schedule, Walk):
         raise IncompatibleChoice("a path was asked of a topology on which nothing walks. Use topology.with_walk().")
-    hops = whole_number("hops", hops, minimum=1)
+    hops = whole("hops", hops)
     columns = topology.weights.T.tocsr()  # row l: to whom l hands the token
     starts, targets = columns.indptr, columns.indices
     reached = np.cumsum(columns.data)

@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number, is_whole
 
 _LARGEST_RADIUS = 2**52  # above it a float64 no longer holds every integer
 _HALF_RING = 2**63
@@ -35,13 +36,13 @@ class FixedPoint:
 
     def __post_init__(self) -> None:
         """Refuse bounds that bound nothing and resolutions that float64 cannot hold."""
-        if isinstance(self.clip, bool) or not isinstance(self.clip, int | float) or not 0 < self.clip < math.inf:
+        if not is_number(self.clip, "(0, inf)"):
             raise ConfigError(
                 f"clip = {self.clip!r}; a clip bound must be a finite number above 0. Give e.g. clip=1.0."
             )
         object.__setattr__(self, "clip", float(self.clip))
         bits = self.fraction_bits
-        if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits <= 52:
+        if not is_whole(bits, 0, 52):
             raise ConfigError(
                 f"fraction_bits = {bits!r}; it must be an integer from 0 to 52. Give e.g. fraction_bits=20."
             )

@@ -32,6 +32,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number
 
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
 _DIGITS = 90
@@ -54,8 +55,7 @@ class RoundedGaussian:
 
     def __post_init__(self) -> None:
         """Refuse a scale at which the comparison in floating point decides nothing."""
-        number = isinstance(self.std, int | float) and not isinstance(self.std, bool)
-        if not number or not _SMALLEST <= self.std <= _LARGEST:
+        if not is_number(self.std) or not _SMALLEST <= self.std <= _LARGEST:
             raise ConfigError(
                 f"std = {self.std!r} units; a rounded Gaussian needs a finite number from 2^-10 to 2^36. "
                 f"Change the fraction bits or the noise."

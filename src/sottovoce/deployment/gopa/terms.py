@@ -13,6 +13,7 @@ from sottovoce.deployment.gopa.keys import KEY_BYTES, Context
 from sottovoce.deployment.gopa.masks import Masks
 from sottovoce.deployment.gopa.rounded_gaussian import RoundedGaussian
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_whole
 
 RUN_BYTES = 16
 
@@ -87,7 +88,7 @@ class Terms:
         problems = [
             f"{name} = {value!r} must be an integer from {low} to {high}"
             for name, (value, low, high) in limits.items()
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high
+            if not is_whole(value, low, high)
         ]
         if not problems and self.drops_from <= self.publish_until:
             problems.append(f"drops_from = {self.drops_from} must come after publish_until = {self.publish_until}")

@@ -24,6 +24,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm, SilentAgents
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.numbers import is_whole
 from sottovoce.observers import Observer
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.participants import draw_published
@@ -101,8 +102,7 @@ def _check_members(
         )
     if members.sum() + unknown >= K:
         raise ConfigError(f"'{observer.name}': with {K} agents nobody is left whose data it could learn.")
-    whole = isinstance(honest, int | np.integer) and not isinstance(honest, bool)
-    if honest is not None and (not whole or not 0 <= honest < K or members[honest]):
+    if honest is not None and (not is_whole(honest, 0, K - 1) or members[honest]):
         raise ConfigError(
             f"honest = {honest!r}; it must be one of the agents 0 to {K - 1} and no member of '{observer.name}'."
         )
