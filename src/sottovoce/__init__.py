@@ -27,9 +27,9 @@ from sottovoce.theory import expected_msd
 if TYPE_CHECKING:
     from sottovoce import attacks, deployment, reports
     from sottovoce.attacks.audit import audit
-    from sottovoce.experiments import load, save
-    from sottovoce.experiments.compare import compare
     from sottovoce.simulation import Run, simulate
+    from sottovoce.experiments import load, save
+    from sottovoce.experiments.comparison.compare import compare
     from sottovoce.simulation.views import observe
 
 __version__ = "0.1.0"
@@ -39,7 +39,7 @@ _LATER = {
     "audit": "sottovoce.attacks.audit",
     "observe": "sottovoce.simulation.views",
     "simulate": "sottovoce.simulation",
-    "compare": "sottovoce.experiments.compare",
+    "compare": "sottovoce.experiments.comparison.compare",
     "load": "sottovoce.experiments",
     "save": "sottovoce.experiments",
     "Run": "sottovoce.simulation",

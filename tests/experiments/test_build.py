@@ -5,7 +5,7 @@ import pytest
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.experiments import build, parse
-from sottovoce.experiments.sections import CHOICES
+from sottovoce.experiments.config.config import CHOICES
 
 BASE = {
     "experiment": {"name": "x", "rounds": 3, "seed": 5},

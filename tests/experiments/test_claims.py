@@ -13,7 +13,7 @@ from sottovoce.accounting import ConvexSmooth
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.build import build
 from sottovoce.experiments.claims import Claims, moves_with_model
-from sottovoce.experiments.config import parse
+from sottovoce.experiments.config.toml_file import parse
 from sottovoce.experiments.demo import demo_config
 from sottovoce.experiments.privacy import refuse_unkept_promises
 

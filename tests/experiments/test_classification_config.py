@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from sottovoce.cli import app
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments import build, parse, run_experiment
+from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.record import Record
-from sottovoce.experiments.sections import Config
 from sottovoce.problems import classification, load, partition, split
 
 ROUNDS, STEP, CLIP, STD, DELTA, AGENTS = 12, 2.0, 1.0, 0.04, 1e-5, 4

@@ -14,8 +14,8 @@ import sottovoce as sv
 from sottovoce.accounting.calibration import calibrate
 from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.experiments.comparison import Measured
-from sottovoce.experiments.comparison_file import read_comparison, run_comparison
+from sottovoce.experiments.comparison.file import read_comparison, run_comparison
+from sottovoce.experiments.comparison.result import Measured
 
 GAUSSIAN, LAPLACE, L2 = sv.noise.Gaussian(std=1.0), sv.noise.Laplace(std=1.0), sv.noise.L2Laplace(scale=1.0)
 NOISES = {

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config import parse, read
-from sottovoce.experiments.privacy_sections import asked, observer_named
-from sottovoce.experiments.sections import CHOICES, Config
-from sottovoce.experiments.values import complaint
+from sottovoce.experiments.config.config import CHOICES, Config
+from sottovoce.experiments.config.privacy import asked, observer_named
+from sottovoce.experiments.config.toml_file import parse, read
+from sottovoce.experiments.config.values import complaint
 from sottovoce.observers import OBSERVERS
 
 VALID = """

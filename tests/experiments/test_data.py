@@ -5,7 +5,7 @@ import pytest
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import build, parse
-from sottovoce.experiments.sections import CHOICES, Config
+from sottovoce.experiments.config.config import CHOICES, Config
 from sottovoce.problems import load, synthetic_clicks, truncated_gaussian
 
 CANCER = {"kind": "logistic_regression", "data": "breast_cancer", "ridge": 0.01}

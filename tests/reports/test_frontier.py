@@ -5,7 +5,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.comparison import Measured
+from sottovoce.experiments.comparison.result import Measured
 from sottovoce.reports import comparison_figures, frontier, style
 from sottovoce.reports.frontier import SPREAD, frontier_caption, without_guarantee
 

@@ -46,7 +46,7 @@ def audit(
     """Attack what observers see in simulated runs; leaves with 1 if an attack shows more than is promised."""
     from sottovoce.experiments import build, read
     from sottovoce.experiments.audit import audits, describe_audits
-    from sottovoce.experiments.privacy_sections import observer_named
+    from sottovoce.experiments.config.privacy import observer_named
     from sottovoce.experiments.results_folder import results_folder
 
     if attack not in ATTACKS:

@@ -25,8 +25,8 @@ from sottovoce.cli.output import JsonOption, show
 from sottovoce.cli.run import OverridesArgument
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments import Config, Experiment, build, privacy, read
-from sottovoce.experiments.noise_sections import GopaNoise, LawSection
-from sottovoce.experiments.privacy_sections import asked, same_view
+from sottovoce.experiments.config.noise import GopaNoise, LawSection
+from sottovoce.experiments.config.privacy import asked, same_view
 from sottovoce.noise import Gaussian
 from sottovoce.numbers import checked
 from sottovoce.observers import view

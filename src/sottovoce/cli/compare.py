@@ -21,8 +21,8 @@ def compare(
 ) -> None:
     """Compare noise schemes at the same epsilon for the same observer: tables, figures, and who wins."""
     started = time.perf_counter()
-    from sottovoce.experiments.comparison import aligned
-    from sottovoce.experiments.comparison_file import read_comparison, run_comparison, write_comparison
+    from sottovoce.experiments.comparison.file import read_comparison, run_comparison, write_comparison
+    from sottovoce.experiments.comparison.result import aligned
     from sottovoce.experiments.results_folder import results_folder
     from sottovoce.reports.frontier import comparison_figures
 

@@ -1,12 +1,12 @@
 """Experiments: a TOML file in, a run folder out."""
 
 from sottovoce.experiments.build import build
-from sottovoce.experiments.config import parse, read
+from sottovoce.experiments.config.config import Config
+from sottovoce.experiments.config.toml_file import parse, read
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import guarantees
 from sottovoce.experiments.record import load, save
 from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
-from sottovoce.experiments.sections import Config
 from sottovoce.simulation import simulate
 
 __all__ = [

@@ -25,11 +25,11 @@ from sottovoce.attacks.audit import Audit
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.audit import audit_observer
 from sottovoce.experiments.build import build
-from sottovoce.experiments.config import parse
+from sottovoce.experiments.config.privacy import ObserverName, observer_named
+from sottovoce.experiments.config.toml_file import parse
+from sottovoce.experiments.config.values import Count, Section
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.privacy_sections import ObserverName, observer_named
 from sottovoce.experiments.study import CONFIG, Cell, Cells, replace_key
-from sottovoce.experiments.values import Count, Section
 
 LARGEST = "largest of all"
 SMALLEST = "smallest of all"

@@ -11,13 +11,15 @@ from sottovoce.accounting.question.participation import Participation, cyclic
 from sottovoce.algorithms import ALGORITHMS, Algorithm, Gopa
 from sottovoce.clipping import Clip
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
-from sottovoce.experiments import noise_sections, privacy_sections, sections
+from sottovoce.experiments.config import config as sections
+from sottovoce.experiments.config import noise as noise_sections
+from sottovoce.experiments.config import privacy as privacy_sections
+from sottovoce.experiments.config.config import Config
+from sottovoce.experiments.config.privacy import asked, observer_named
 from sottovoce.experiments.data import Records, records_of_agents
 from sottovoce.experiments.experiment import Budget, Privacy, Test
 from sottovoce.experiments.experiment import Experiment as Experiment
 from sottovoce.experiments.privacy import calibrated
-from sottovoce.experiments.privacy_sections import asked, observer_named
-from sottovoce.experiments.sections import Config
 from sottovoce.linear import check_together
 from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, bind, independent
 from sottovoce.observers import Observer, final_model, view

@@ -8,14 +8,14 @@ import math
 import numpy as np
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.experiment import Test
-from sottovoce.experiments.problem_sections import (
+from sottovoce.experiments.config.problem import (
     ClassificationProblem,
     LogisticProblem,
     MeanProblem,
     Problem,
     RegressionProblem,
 )
+from sottovoce.experiments.experiment import Test
 from sottovoce.problems import (
     LOADERS,
     add_feature_noise,

@@ -37,9 +37,9 @@ from sottovoce.accounting.gopa.integers import IntegerNoise, integer_delta
 from sottovoce.deployment.gopa import FixedPoint, GaussianMasks, RoundedGaussian, UniformMasks, play_blocks, play_round
 from sottovoce.deployment.gopa.encoding import ring, signed
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.experiments.config.values import Count, Delta, Fraction, Positive, Section, Seed
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
 from sottovoce.experiments.study import Cell, Cells
-from sottovoce.experiments.values import Count, Delta, Fraction, Positive, Section, Seed
 
 LOCAL, CENTRAL = "local", "central"
 REPAIRED, UNREPAIRED = "repaired", "not repaired"

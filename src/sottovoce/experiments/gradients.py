@@ -14,9 +14,9 @@ import numpy as np
 
 from sottovoce.clipping import Norm, vector_norm
 from sottovoce.experiments.build import build
+from sottovoce.experiments.config.config import Config, MeanProblem
+from sottovoce.experiments.config.noise import NoNoise
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.noise_sections import NoNoise
-from sottovoce.experiments.sections import Config, MeanProblem
 from sottovoce.problems import Problem
 from sottovoce.simulation import chunks
 

@@ -20,6 +20,8 @@ from pydantic import Field, model_validator
 from sottovoce.attacks.gradient_matching import dense_input
 from sottovoce.attacks.gradient_recovery import gradients_from_views
 from sottovoce.errors import ConfigError
+from sottovoce.experiments.config.privacy import ObserverName, observer_named
+from sottovoce.experiments.config.values import Count, Positive, Seed
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.leak_sections import (
     ALL_OF_IT,
@@ -35,9 +37,7 @@ from sottovoce.experiments.leak_sections import (
     with_noise,
 )
 from sottovoce.experiments.privacy_result import PrivacyStudyResult
-from sottovoce.experiments.privacy_sections import ObserverName, observer_named
 from sottovoce.experiments.study import Cell, Cells
-from sottovoce.experiments.values import Count, Positive, Seed
 from sottovoce.noise import none
 from sottovoce.simulation.views import observe
 

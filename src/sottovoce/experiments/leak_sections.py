@@ -13,12 +13,12 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sottovoce.experiments.build import Experiment, build
-from sottovoce.experiments.config import parse
+from sottovoce.experiments.config.privacy import ObserverName
+from sottovoce.experiments.config.toml_file import parse
+from sottovoce.experiments.config.values import Positive, Section, Seed
 from sottovoce.experiments.privacy import size
 from sottovoce.experiments.privacy_result import PrivacyStudySection
-from sottovoce.experiments.privacy_sections import ObserverName
 from sottovoce.experiments.study import CONFIG, Cell, replace_key
-from sottovoce.experiments.values import Positive, Section, Seed
 from sottovoce.noise import none
 
 NO_NOISE = "no noise"

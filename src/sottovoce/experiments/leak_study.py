@@ -30,6 +30,7 @@ from sottovoce.attacks.gradient_recovery import (
     weighted_sum_at_receiver,
 )
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.experiments.config.privacy import observer_named
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.leak_sections import (
     ALL_OF_IT,
@@ -43,7 +44,6 @@ from sottovoce.experiments.leak_sections import (
     with_noise,
 )
 from sottovoce.experiments.privacy_result import PrivacyStudyResult
-from sottovoce.experiments.privacy_sections import observer_named
 from sottovoce.experiments.study import Cell, Cells
 from sottovoce.noise import Gaussian
 from sottovoce.observers import Observer, eavesdropper, server

@@ -18,13 +18,13 @@ from scipy import sparse
 
 from sottovoce.accounting.gossip.pairwise_loss import pairwise
 from sottovoce.errors import ConfigError
-from sottovoce.experiments import sections
 from sottovoce.experiments.build import build
-from sottovoce.experiments.config import parse
+from sottovoce.experiments.config import config as sections
+from sottovoce.experiments.config.toml_file import parse
+from sottovoce.experiments.config.values import Count, Positive, Seed
 from sottovoce.experiments.pairwise import epsilon_of, graph_distances, most_central, pairs_of
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
 from sottovoce.experiments.study import CONFIG, Cell, Cells, replace_key
-from sottovoce.experiments.values import Count, Positive, Seed
 from sottovoce.topologies import TOPOLOGIES, Topology
 
 LOCAL = "local"

@@ -25,9 +25,9 @@ from sottovoce.accounting.mechanisms.rounding import shown, upwards
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
+from sottovoce.experiments.config.privacy import observer_named as observer_named
+from sottovoce.experiments.config.privacy import same_view
 from sottovoce.experiments.experiment import Budget, Experiment, Privacy
-from sottovoce.experiments.privacy_sections import observer_named as observer_named
-from sottovoce.experiments.privacy_sections import same_view
 from sottovoce.experiments.releases import epsilon_of_repeats, largest, release_note
 from sottovoce.noise import L2Laplace, Law, Noise
 from sottovoce.observers import Observer

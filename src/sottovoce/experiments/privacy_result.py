@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from sottovoce.experiments.config.values import Section
 from sottovoce.experiments.study import Cells
-from sottovoce.experiments.values import Section
 
 
 class PrivacyStudySection(Section):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.audit_study import AuditSection, run_audit
+from sottovoce.experiments.config.values import suggest
 from sottovoce.experiments.gopa_study import SilentSection, VarianceSection, run_silent, run_variance
 from sottovoce.experiments.image_study import ImagesSection, run_images
 from sottovoce.experiments.leak_sections import DirectionSection, ExactSection
@@ -18,7 +19,6 @@ from sottovoce.experiments.pairwise_study import (
     run_learning_distance,
 )
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.values import suggest
 from sottovoce.experiments.walk_study import WalkLearningSection, WalkSection, run_walk, run_walk_learning
 
 Run = Callable[..., PrivacyStudyResult]  # run(section, base, source=, progress=)

@@ -30,8 +30,8 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
 from sottovoce.errors import ConfigError, Diverged
+from sottovoce.experiments.config.values import brief
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
-from sottovoce.experiments.values import brief
 from sottovoce.simulation import Run, join
 
 FORMAT_VERSION = 1

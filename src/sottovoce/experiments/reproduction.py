@@ -23,12 +23,12 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config import apply_override, read_toml
+from sottovoce.experiments.config.config import Section
+from sottovoce.experiments.config.toml_file import apply_override, read_toml
+from sottovoce.experiments.config.values import NonNegative, brief_value, checked_label, complaint
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
 from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
-from sottovoce.experiments.sections import Section
 from sottovoce.experiments.study import Cell, StudyResult, StudySection, run_study
-from sottovoce.experiments.values import NonNegative, brief_value, checked_label, complaint
 from sottovoce.problems.loaders.text import read_text
 
 Cells = Mapping[str, Mapping[str, Cell]]  # [series][across]

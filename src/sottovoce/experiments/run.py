@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.experiments.build import build
+from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import (
     guarantees,
@@ -21,7 +22,6 @@ from sottovoce.experiments.privacy import (
 )
 from sottovoce.experiments.record import is_finished, load, open_record
 from sottovoce.experiments.results_folder import check_folder
-from sottovoce.experiments.sections import Config
 from sottovoce.simulation import Run, check_run_size, choose_metrics, chunks, expected_seconds, round_bar, size_of_run
 
 

@@ -32,10 +32,10 @@ from pydantic import Field, model_validator
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import Experiment, build
-from sottovoce.experiments.config import parse
+from sottovoce.experiments.config.config import Section
+from sottovoce.experiments.config.toml_file import parse
+from sottovoce.experiments.config.values import ShownLabel, brief_value, checked_label
 from sottovoce.experiments.privacy import refuse_unkept_promises
-from sottovoce.experiments.sections import Section
-from sottovoce.experiments.values import ShownLabel, brief_value, checked_label
 from sottovoce.simulation import Run, simulate
 from sottovoce.theory import expected_msd
 

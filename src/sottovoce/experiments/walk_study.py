@@ -27,9 +27,9 @@ from sottovoce.accounting.documents import (
     cyffers_visits,
 )
 from sottovoce.algorithms import random_walk
+from sottovoce.experiments.config.values import Count, Delta, Positive, Seed
 from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
 from sottovoce.experiments.study import Cell, Cells
-from sottovoce.experiments.values import Count, Delta, Positive, Seed
 from sottovoce.noise import Gaussian, Noise, gradient, none
 from sottovoce.observers import curious_agent, eavesdropper
 from sottovoce.problems import ConvexSmooth, LogisticRegression, logistic_regression

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.values import (
+from sottovoce.experiments.config.values import (
     Count,
     Delta,
     NonNegative,

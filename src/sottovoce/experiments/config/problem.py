@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from sottovoce.experiments.values import (
+from sottovoce.experiments.config.values import (
     LARGEST,
     Count,
     Fraction,

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.privacy_sections import NESTED
-from sottovoce.experiments.sections import CHOICES, Config, ExperimentSection, PrivacySection, Section
-from sottovoce.experiments.values import brief, brief_value, suggest
+from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection, PrivacySection, Section
+from sottovoce.experiments.config.privacy import NESTED
+from sottovoce.experiments.config.values import brief, brief_value, suggest
 from sottovoce.problems.loaders.text import check_plain_file
 
 DEEPEST = 12  # levels of tables and lists; no key of ours lies deeper than six

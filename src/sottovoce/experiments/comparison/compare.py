@@ -24,8 +24,8 @@ from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
-from sottovoce.experiments.comparison import Comparison, Measured, Row
-from sottovoce.experiments.comparison_notes import notes, rows_note
+from sottovoce.experiments.comparison.notes import notes, rows_note
+from sottovoce.experiments.comparison.result import Comparison, Measured, Row
 from sottovoce.experiments.releases import epsilon_of_repeats
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise, none

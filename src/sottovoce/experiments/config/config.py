@@ -9,15 +9,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from sottovoce.experiments.noise_sections import LawSection, Noise, PlainNoise, PrescribedNoise
-from sottovoce.experiments.privacy_sections import PrivacySection as PrivacySection
-from sottovoce.experiments.problem_sections import ClassificationProblem as ClassificationProblem
-from sottovoce.experiments.problem_sections import LogisticProblem as LogisticProblem
-from sottovoce.experiments.problem_sections import MeanProblem as MeanProblem
-from sottovoce.experiments.problem_sections import Partition, Problem
-from sottovoce.experiments.problem_sections import RegressionProblem as RegressionProblem
-from sottovoce.experiments.values import Count, Fraction, Positive, Seed, wrong
-from sottovoce.experiments.values import Section as Section
+from sottovoce.experiments.config.noise import LawSection, Noise, PlainNoise, PrescribedNoise
+from sottovoce.experiments.config.privacy import PrivacySection as PrivacySection
+from sottovoce.experiments.config.problem import ClassificationProblem as ClassificationProblem
+from sottovoce.experiments.config.problem import LogisticProblem as LogisticProblem
+from sottovoce.experiments.config.problem import MeanProblem as MeanProblem
+from sottovoce.experiments.config.problem import Partition, Problem
+from sottovoce.experiments.config.problem import RegressionProblem as RegressionProblem
+from sottovoce.experiments.config.values import Count, Fraction, Positive, Seed, wrong
+from sottovoce.experiments.config.values import Section as Section
 
 
 class ExperimentSection(Section):

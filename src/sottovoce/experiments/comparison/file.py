@@ -28,13 +28,13 @@ from pydantic_core import ErrorDetails
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import build
-from sottovoce.experiments.compare import compare
-from sottovoce.experiments.comparison import Comparison
-from sottovoce.experiments.config import parse, read_toml
+from sottovoce.experiments.comparison.compare import compare
+from sottovoce.experiments.comparison.result import Comparison
+from sottovoce.experiments.config.privacy import ObserverName
+from sottovoce.experiments.config.toml_file import parse, read_toml
+from sottovoce.experiments.config.values import Count, Positive, Section, ShownLabel, brief, complaint, suggest
 from sottovoce.experiments.experiment import Experiment, Privacy
 from sottovoce.experiments.privacy import observer_named, sensitivities
-from sottovoce.experiments.privacy_sections import ObserverName
-from sottovoce.experiments.values import Count, Positive, Section, ShownLabel, brief, complaint, suggest
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.claims import Claims, clipping
-from sottovoce.experiments.comparison import Row
+from sottovoce.experiments.comparison.result import Row
 from sottovoce.experiments.releases import NOT_COMPUTED, largest
 from sottovoce.noise import Noise
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sottovoce.experiments.values import Delta, Positive, Section, wrong
+from sottovoce.experiments.config.values import Delta, Positive, Section, wrong
 
 
 class NoNoise(Section):

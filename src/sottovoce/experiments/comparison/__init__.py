@@ -1,0 +1,1 @@
+"""Noise schemes at equal privacy: calibrated, run together, and ranked."""
