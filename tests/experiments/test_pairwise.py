@@ -10,9 +10,9 @@ import sottovoce as sv
 from sottovoce.accounting.documents import cyffers_muffliato_epsilon
 from sottovoce.experiments import build, parse
 from sottovoce.experiments.pairwise import describe_pairs, distance_rows, graph_distances, most_central, pairs_of
-from sottovoce.experiments.pairwise_study import graph_of, published_shares
 from sottovoce.experiments.privacy import sensitivities
-from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
+from sottovoce.studies.gossip import graph_of, published_shares
+from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
 
 GOSSIP = {
     "experiment": {"name": "small", "rounds": 3},

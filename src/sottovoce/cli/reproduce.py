@@ -18,8 +18,8 @@ from sottovoce.cli.output import JsonOption, show
 from sottovoce.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sottovoce.experiments.reproduction import Outcome, Reproduction, Verdict
-    from sottovoce.reports.reproduction import CellTable
+    from sottovoce.studies.pictures import CellTable
+    from sottovoce.studies.reproduction import Outcome, Reproduction, Verdict
 
 
 def reproduce(
@@ -37,7 +37,7 @@ def reproduce(
     as_json: JsonOption = False,
 ) -> None:
     """Run a reproduction: figures, numbers beside exact theory, and a verdict on every claim of the document."""
-    from sottovoce.experiments.reproduction import list_reproductions, read_expected, read_reproduction
+    from sottovoce.studies.reproduction import list_reproductions, read_expected, read_reproduction
 
     if accept is not None and (overrides or not 0 < accept < 1):
         raise ConfigError(
@@ -74,9 +74,9 @@ def _one(
     replaced: bool,
 ) -> tuple[dict[str, Any], RenderableType]:
     """Run one reproduction, keep its results, and hold them against what is expected, if anything is."""
-    from sottovoce.experiments import reproduction as experiments
     from sottovoce.experiments.results_folder import results_folder
-    from sottovoce.reports.reproduction import cell_tables, markdown, outcome_figures
+    from sottovoce.studies import reproduction as experiments
+    from sottovoce.studies.pictures import cell_tables, markdown, outcome_figures
 
     started = time.perf_counter()
     with results_folder(folder):

@@ -8,10 +8,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from sottovoce.experiments.gopa_study import CENTRAL, LOCAL, SilentSection, VarianceSection
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
 from sottovoce.reports import style
 from sottovoce.reports.save import save
+from sottovoce.studies.gopa import CENTRAL, LOCAL, SilentSection, VarianceSection
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 _BOUNDS: dict[str, tuple[str, Any]] = {LOCAL: ("#4D4D4D", (0, (1.2, 1.2))), CENTRAL: ("black", "-")}
 _EXACT: Any = style.THEORY["linestyle"]

@@ -8,13 +8,13 @@ from typing import cast
 import numpy as np
 
 from sottovoce.experiments.pairwise import VALIDITY, Pairs, distance_rows
-from sottovoce.experiments.pairwise_study import GossipDistanceSection, GossipRoundsSection, GossipSection
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
 from sottovoce.reports.distance import LossLine, loss_by_distance
 from sottovoce.reports.exposure import MAX_POINTS, exposure
 from sottovoce.reports.heat_map import heat_map
 from sottovoce.reports.network import MAX_AGENTS
 from sottovoce.reports.save import save
+from sottovoce.studies.gossip import GossipDistanceSection, GossipRoundsSection, GossipSection
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 from sottovoce.topologies import Topology
 
 LEAST = 1e-6  # of the local value: what lies below is not shown

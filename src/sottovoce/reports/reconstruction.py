@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.image_study import ImagesSection
-from sottovoce.experiments.leak_sections import NO_NOISE
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 from sottovoce.reports.save import save
+from sottovoce.studies.leak_images import ImagesSection
+from sottovoce.studies.leaks import NO_NOISE
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 SIZE = 1.12  # inches of one image
 MOST_IMAGES = 120

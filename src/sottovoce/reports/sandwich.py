@@ -13,11 +13,11 @@ from matplotlib.lines import Line2D
 from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.attacks.audit.result import Audit
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.audit_study import AuditSection
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 from sottovoce.reports.save import save
+from sottovoce.studies.audit import AuditSection
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 SHOWN, PROMISED, BETWEEN = "#D55E00", "#0072B2", "#9FC5DE"
 HEADER = [

@@ -13,12 +13,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.leak_sections import ALL_OF_IT, ALLOWED, NO_NOISE, DirectionSection, ExactSection
-from sottovoce.experiments.leak_study import LEAST_ERROR
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 from sottovoce.reports.save import save
+from sottovoce.studies.leak_direction import LEAST_ERROR
+from sottovoce.studies.leaks import ALL_OF_IT, ALLOWED, NO_NOISE, DirectionSection, ExactSection
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 CHANCE = "#6A6A6A"
 SPREAD = 0.035  # of a power of ten, between neighbouring lines

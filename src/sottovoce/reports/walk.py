@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
-from sottovoce.experiments.walk_study import WalkLearningSection, WalkSection
 from sottovoce.reports.save import save
 from sottovoce.reports.scaling import scaling
+from sottovoce.studies.privacy_study import PrivacyStudyResult
+from sottovoce.studies.walk import WalkLearningSection, WalkSection
 
 _PROVEN = (
     "'proven': the noise up to the next visit of the observer or of the agent itself hides a contribution (validity amplified by iteration, "

@@ -9,7 +9,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.attacks.audit import audit
 from sottovoce.attacks.audit.canaries import canary_worlds, record_worlds
-from sottovoce.experiments.audit_study import cells_of
+from sottovoce.studies.audit import cells_of
 
 RING, HUB = sv.topologies.ring(5), sv.topologies.federation(5)
 ATC = sv.algorithms.atc(step_size=0.5)

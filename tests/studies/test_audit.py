@@ -10,9 +10,9 @@ import sottovoce as sv
 from sottovoce.experiments import audit as experiments_audit
 from sottovoce.experiments import build, parse
 from sottovoce.experiments.audit import audit_observer, audits, describe_audits
-from sottovoce.experiments.audit_study import LARGEST, LEAST_CLEAR, PROMISED, SMALLEST
-from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
-from sottovoce.reports.reproduction import DRAWN
+from sottovoce.studies.audit import LARGEST, LEAST_CLEAR, PROMISED, SMALLEST
+from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
+from sottovoce.studies.pictures import DRAWN
 
 BASE = {
     "experiment": {"name": "audited", "rounds": 3, "seed": 4},

@@ -4,11 +4,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
-from sottovoce.experiments.privacy_study import KINDS, read_privacy_study, run_privacy_study
-from sottovoce.experiments.study import Cell
-from sottovoce.reports.reproduction import DRAWN
 from sottovoce.reports.walk import _series, draw_walk, draw_walk_learning
+from sottovoce.studies.curves import Cell
+from sottovoce.studies.kinds import KINDS, read_privacy_study, run_privacy_study
+from sottovoce.studies.pictures import DRAWN
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 WALK = {"kind": "walk", "name": "w", "agents": [10, 1000], "hops_per_agent": 100, "epsilon": 0.1, "delta": 1e-7}
 LEARNING = {

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 import sottovoce as sv
 from sottovoce.accounting import gaussian, walk
-from sottovoce.experiments import walk_study
-from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
-from sottovoce.experiments.reproduction import read_reproduction
+from sottovoce.studies import walk as walk_study
+from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
+from sottovoce.studies.reproduction import read_reproduction
 
 WALK = {"kind": "walk", "name": "w", "agents": [10, 1000], "hops_per_agent": 100, "epsilon": 0.1, "delta": 1e-7}
 LEARNING = {

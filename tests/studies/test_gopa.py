@@ -10,11 +10,12 @@ from pydantic import ValidationError
 
 import sottovoce as sv
 from sottovoce.deployment.gopa import RoundedGaussian, UniformMasks, play_blocks
-from sottovoce.experiments import build, gopa_study, parse
-from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
-from sottovoce.experiments.reproduction import read_reproduction, reproduce
-from sottovoce.experiments.study import replace_key
-from sottovoce.reports.reproduction import DRAWN, outcome_figures
+from sottovoce.experiments import build, parse
+from sottovoce.studies import gopa as gopa_study
+from sottovoce.studies.curves import replace_key
+from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
+from sottovoce.studies.pictures import DRAWN, outcome_figures
+from sottovoce.studies.reproduction import read_reproduction, reproduce
 
 VARIANCE = {
     "kind": "gopa_variance", "name": "v", "parties": [40, 120], "epsilon": 0.1, "delta": 4e-7, "coordinates": 4000, "seed": 1,

@@ -26,10 +26,10 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import Section
 from sottovoce.experiments.config.toml_file import apply_override, read_toml
 from sottovoce.experiments.config.values import NonNegative, brief_value, checked_label, complaint
-from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
-from sottovoce.experiments.study import Cell, StudyResult, StudySection, run_study
 from sottovoce.problems.loaders.text import read_text
+from sottovoce.studies.curves import Cell, StudyResult, StudySection, run_study
+from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
+from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
 
 Cells = Mapping[str, Mapping[str, Cell]]  # [series][across]
 AnyStudy = StudySection | PrivacyStudySection

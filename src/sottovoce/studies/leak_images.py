@@ -23,7 +23,10 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.privacy import ObserverName, observer_named
 from sottovoce.experiments.config.values import Count, Positive, Seed
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.leak_sections import (
+from sottovoce.noise import none
+from sottovoce.simulation.views import observe
+from sottovoce.studies.curves import Cell, Cells
+from sottovoce.studies.leaks import (
     ALL_OF_IT,
     NO_NOISE,
     Agent,
@@ -36,10 +39,7 @@ from sottovoce.experiments.leak_sections import (
     require_falling,
     with_noise,
 )
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
-from sottovoce.experiments.study import Cell, Cells
-from sottovoce.noise import none
-from sottovoce.simulation.views import observe
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 MEAN = "mean over images"
 _SAME = 1e-6  # largest difference of a rebuilt feature from the record's own

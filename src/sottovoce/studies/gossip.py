@@ -23,8 +23,8 @@ from sottovoce.experiments.config import config as sections
 from sottovoce.experiments.config.toml_file import parse
 from sottovoce.experiments.config.values import Count, Positive, Seed
 from sottovoce.experiments.pairwise import epsilon_of, graph_distances, most_central, pairs_of
-from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.study import CONFIG, Cell, Cells, replace_key
+from sottovoce.studies.curves import CONFIG, Cell, Cells, replace_key
+from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
 from sottovoce.topologies import TOPOLOGIES, Topology
 
 LOCAL = "local"

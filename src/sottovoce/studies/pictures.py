@@ -5,9 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
-from sottovoce.experiments.reproduction import Outcome
-from sottovoce.experiments.study import TEST_ERROR, Cell, StudyResult
 from sottovoce.reports.caption import describe
 from sottovoce.reports.curves import NAMES, curve_grid
 from sottovoce.reports.demo import with_test_error
@@ -19,6 +16,9 @@ from sottovoce.reports.save import save
 from sottovoce.reports.scaling import scaling
 from sottovoce.reports.similarity import draw_directions, draw_exact
 from sottovoce.reports.walk import draw_walk, draw_walk_learning
+from sottovoce.studies.curves import TEST_ERROR, Cell, StudyResult
+from sottovoce.studies.privacy_study import PrivacyStudyResult
+from sottovoce.studies.reproduction import Outcome
 
 Draw = Callable[[PrivacyStudyResult, str | Path, str], list[Path]]  # draw(result, folder, document) writes files
 DRAWN: dict[str, Draw] = {  # kind of a privacy study -> its pictures

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sottovoce.experiments.config.values import Section
-from sottovoce.experiments.study import Cells
+from sottovoce.studies.curves import Cells
 
 
 class PrivacyStudySection(Section):

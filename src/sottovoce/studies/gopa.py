@@ -38,8 +38,8 @@ from sottovoce.deployment.gopa import FixedPoint, GaussianMasks, RoundedGaussian
 from sottovoce.deployment.gopa.encoding import ring, signed
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.config.values import Count, Delta, Fraction, Positive, Section, Seed
-from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.study import Cell, Cells
+from sottovoce.studies.curves import Cell, Cells
+from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
 
 LOCAL, CENTRAL = "local", "central"
 REPAIRED, UNREPAIRED = "repaired", "not repaired"

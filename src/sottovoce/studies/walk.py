@@ -28,12 +28,12 @@ from sottovoce.accounting.documents import (
 )
 from sottovoce.algorithms import random_walk
 from sottovoce.experiments.config.values import Count, Delta, Positive, Seed
-from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.study import Cell, Cells
 from sottovoce.noise import Gaussian, Noise, gradient, none
 from sottovoce.observers import curious_agent, eavesdropper
 from sottovoce.problems import ConvexSmooth, LogisticRegression, logistic_regression
 from sottovoce.simulation import Run, simulate
+from sottovoce.studies.curves import Cell, Cells
+from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
 from sottovoce.topologies import Topology, complete
 
 COMPOSED, LOCAL = "local, advanced composition", "local, exact"

@@ -4,13 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.audit_study import AuditSection, run_audit
 from sottovoce.experiments.config.values import suggest
-from sottovoce.experiments.gopa_study import SilentSection, VarianceSection, run_silent, run_variance
-from sottovoce.experiments.image_study import ImagesSection, run_images
-from sottovoce.experiments.leak_sections import DirectionSection, ExactSection
-from sottovoce.experiments.leak_study import run_direction, run_exact
-from sottovoce.experiments.pairwise_study import (
+from sottovoce.studies.audit import AuditSection, run_audit
+from sottovoce.studies.gopa import SilentSection, VarianceSection, run_silent, run_variance
+from sottovoce.studies.gossip import (
     GossipDistanceSection,
     GossipRoundsSection,
     LearningDistanceSection,
@@ -18,8 +15,11 @@ from sottovoce.experiments.pairwise_study import (
     run_gossip_rounds,
     run_learning_distance,
 )
-from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.walk_study import WalkLearningSection, WalkSection, run_walk, run_walk_learning
+from sottovoce.studies.leak_direction import run_direction, run_exact
+from sottovoce.studies.leak_images import ImagesSection, run_images
+from sottovoce.studies.leaks import DirectionSection, ExactSection
+from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
+from sottovoce.studies.walk import WalkLearningSection, WalkSection, run_walk, run_walk_learning
 
 Run = Callable[..., PrivacyStudyResult]  # run(section, base, source=, progress=)
 

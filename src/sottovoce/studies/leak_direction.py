@@ -32,7 +32,11 @@ from sottovoce.attacks.gradient_recovery import (
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.experiments.config.privacy import observer_named
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.leak_sections import (
+from sottovoce.noise import Gaussian
+from sottovoce.observers import Observer, eavesdropper, server
+from sottovoce.simulation.views import observe
+from sottovoce.studies.curves import Cell, Cells
+from sottovoce.studies.leaks import (
     ALL_OF_IT,
     ALLOWED,
     DirectionSection,
@@ -43,11 +47,7 @@ from sottovoce.experiments.leak_sections import (
     mean_over_repeats,
     with_noise,
 )
-from sottovoce.experiments.privacy_result import PrivacyStudyResult
-from sottovoce.experiments.study import Cell, Cells
-from sottovoce.noise import Gaussian
-from sottovoce.observers import Observer, eavesdropper, server
-from sottovoce.simulation.views import observe
+from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 LEAST_ERROR = 1e-12
 TOLERATED = {"gradient": 1e-10, "direction": 1e-6, "sum": 1e-10}

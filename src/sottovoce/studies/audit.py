@@ -28,8 +28,8 @@ from sottovoce.experiments.build import build
 from sottovoce.experiments.config.privacy import ObserverName, observer_named
 from sottovoce.experiments.config.toml_file import parse
 from sottovoce.experiments.config.values import Count, Section
-from sottovoce.experiments.privacy_result import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.experiments.study import CONFIG, Cell, Cells, replace_key
+from sottovoce.studies.curves import CONFIG, Cell, Cells, replace_key
+from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
 
 LARGEST = "largest of all"
 SMALLEST = "smallest of all"

@@ -17,9 +17,9 @@ from sottovoce.experiments.config.privacy import ObserverName
 from sottovoce.experiments.config.toml_file import parse
 from sottovoce.experiments.config.values import Positive, Section, Seed
 from sottovoce.experiments.privacy import size
-from sottovoce.experiments.privacy_result import PrivacyStudySection
-from sottovoce.experiments.study import CONFIG, Cell, replace_key
 from sottovoce.noise import none
+from sottovoce.studies.curves import CONFIG, Cell, replace_key
+from sottovoce.studies.privacy_study import PrivacyStudySection
 
 NO_NOISE = "no noise"
 ALL_OF_IT = "the record itself"

@@ -9,13 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 import sottovoce as sv
-from sottovoce.experiments import build, leak_study, parse
-from sottovoce.experiments.image_study import MEAN
-from sottovoce.experiments.leak_sections import ALL_OF_IT, ALLOWED, NO_NOISE
-from sottovoce.experiments.leak_study import LEAST_ERROR
-from sottovoce.experiments.privacy_study import read_privacy_study, run_privacy_study
-from sottovoce.reports.reproduction import DRAWN
+from sottovoce.experiments import build, parse
 from sottovoce.reports.similarity import chance_of
+from sottovoce.studies import leak_direction as leak_study
+from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
+from sottovoce.studies.leak_direction import LEAST_ERROR
+from sottovoce.studies.leak_images import MEAN
+from sottovoce.studies.leaks import ALL_OF_IT, ALLOWED, NO_NOISE
+from sottovoce.studies.pictures import DRAWN
 
 BASE = {
     "experiment": {"name": "leak", "rounds": 3, "seed": 2, "dtype": "float64"},
