@@ -27,9 +27,9 @@ from sottovoce.theory import expected_msd
 if TYPE_CHECKING:
     from sottovoce import attacks, deployment, reports
     from sottovoce.attacks.audit import audit
-    from sottovoce.simulation import Run, simulate
     from sottovoce.experiments import load, save
     from sottovoce.experiments.comparison.compare import compare
+    from sottovoce.simulation import Run, simulate
     from sottovoce.simulation.views import observe
 
 __version__ = "0.1.0"

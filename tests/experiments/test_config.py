@@ -6,10 +6,10 @@ import pytest
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import CHOICES, Config
-from sottovoce.experiments.config.privacy import asked, observer_named
+from sottovoce.experiments.config.privacy import asked
 from sottovoce.experiments.config.toml_file import parse, read
 from sottovoce.experiments.config.values import complaint
-from sottovoce.observers import OBSERVERS
+from sottovoce.observers import OBSERVERS, observer_named
 
 VALID = """
 [experiment]
@@ -82,7 +82,7 @@ def test_configuration_cannot_be_changed_afterwards(file):
         ("noise.law=gausian", "[noise]", "law", "did you mean 'gaussian'?"),
         ("problem.partition={kind='dirichlett'}", "[problem]", "partition.kind", "did you mean 'dirichlet'?"),
         ("problem.partition={kind='dirichlet', alpa=1}", "[problem]", "partition.alpa", "did you mean 'alpha'?"),
-        ("algorithm.kind=zzz", "[algorithm]", "kind", "known: atc, cta, consensus, dgd"),
+        ("algorithm.kind=zzz", "[algorithm]", "kind", "known: consensus, cta, atc, dgd"),
     ],
 )
 def test_unknown_name_is_refused_with_place_and_suggestion(file, override, section, key, suggestion):

@@ -11,8 +11,7 @@ from sottovoce.experiments import audit as experiments_audit
 from sottovoce.experiments import build, parse
 from sottovoce.experiments.audit import audit_observer, audits, describe_audits
 from sottovoce.studies.audit import LARGEST, LEAST_CLEAR, PROMISED, SMALLEST
-from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
-from sottovoce.studies.pictures import DRAWN
+from sottovoce.studies.kinds import KINDS, read_privacy_study, run_privacy_study
 
 BASE = {
     "experiment": {"name": "audited", "rounds": 3, "seed": 4},
@@ -85,7 +84,7 @@ def test_all_audits_of_a_study_share_one_error(found):
 
 
 def test_the_picture_and_the_table_are_written(found, tmp_path):
-    names = [path.name for path in DRAWN["audit"](found, tmp_path, "A document")]
+    names = [path.name for path in KINDS["audit"].draw(found, tmp_path, "A document")]
     assert names == ["a.png", "a.svg", "a.md"]
     assert "cancels in the centroid" in (tmp_path / "a.md").read_text()
 

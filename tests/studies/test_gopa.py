@@ -11,11 +11,10 @@ from pydantic import ValidationError
 import sottovoce as sv
 from sottovoce.deployment.gopa import RoundedGaussian, UniformMasks, play_blocks
 from sottovoce.experiments import build, parse
-from sottovoce.studies import gopa as gopa_study
-from sottovoce.studies.curves import replace_key
-from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
-from sottovoce.studies.pictures import DRAWN, outcome_figures
-from sottovoce.studies.reproduction import read_reproduction, reproduce
+from sottovoce.studies import gopa_silent, gopa_variance
+from sottovoce.studies.cells import Cell, replace_key
+from sottovoce.studies.kinds import KINDS, read_privacy_study, run_privacy_study
+from sottovoce.studies.reproduction import outcome_figures, read_reproduction, reproduce
 
 VARIANCE = {
     "kind": "gopa_variance", "name": "v", "parties": [40, 120], "epsilon": 0.1, "delta": 4e-7, "coordinates": 4000, "seed": 1,
@@ -51,7 +50,7 @@ def test_own_noise_is_the_least_for_the_honest_parties_but_for_what_is_set_aside
     least = 1 / (target_mu(0.1, 4e-7) * math.sqrt(5000))
     assert least == pytest.approx(0.542501, rel=1e-5)
     section = read_privacy_study(VARIANCE)
-    agreed = gopa_study.agree(section, 10_000, gopa_study.Honesty(honest=0.5))
+    agreed = gopa_variance.agree(section, 10_000, gopa_variance.Honesty(honest=0.5))
     assert least < agreed.own_std < 1.001 * least
     assert 0.99 * 4e-7 < agreed.delta <= 4e-7
     assert (agreed.corrupted, agreed.published) == (5000, 10_000)
@@ -59,17 +58,19 @@ def test_own_noise_is_the_least_for_the_honest_parties_but_for_what_is_set_aside
 
 def test_silent_parties_are_taken_for_honest_ones_that_left():
     section = read_privacy_study(VARIANCE)
-    both = [gopa_study.agree(section, 1000, gopa_study.Honesty(honest=0.5, silent=silent)) for silent in (0.0, 0.05)]
+    both = [
+        gopa_variance.agree(section, 1000, gopa_variance.Honesty(honest=0.5, silent=silent)) for silent in (0.0, 0.05)
+    ]
     assert both[1].published == 950
     assert (both[1].own_std / both[0].own_std) ** 2 == pytest.approx(500 / 450)
     assert both[1].partners > both[0].partners
     with pytest.raises(sv.ConfigError, match="two honest ones"):
-        gopa_study.agree(section, 40, gopa_study.Honesty(honest=0.1, silent=0.1))
+        gopa_variance.agree(section, 40, gopa_variance.Honesty(honest=0.1, silent=0.1))
 
 
 def test_partners_are_the_fewest_with_which_drawn_graphs_stay_connected():
-    k, risk = gopa_study.fewest_partners(60, 20, 22, 0.2)
-    assert risk <= 0.2 < gopa_study.fewest_partners(60, 20, 22, 1.0)[1]
+    k, risk = gopa_variance.fewest_partners(60, 20, 22, 0.2)
+    assert risk <= 0.2 < gopa_variance.fewest_partners(60, 20, 22, 1.0)[1]
 
     def apart(partners):
         graphs = [sv.accounting.gopa.k_out_graph(60, partners, honest_parties=20, seed=seed) for seed in range(400)]
@@ -78,7 +79,7 @@ def test_partners_are_the_fewest_with_which_drawn_graphs_stay_connected():
     assert apart(k) <= 0.2 + 4 * math.sqrt(0.2 * 0.8 / 400)
     assert apart(max(k - 3, 1)) > 0.2  # the bound is not far from the truth
     with pytest.raises(sv.UnsupportedClaim, match="no number of partners"):
-        gopa_study.fewest_partners(60, 20, 22, -1.0)
+        gopa_variance.fewest_partners(60, 20, 22, -1.0)
 
 
 def test_measured_variance_is_that_of_own_noise_and_a_wrong_scale_is_noticed(monkeypatch):
@@ -94,9 +95,11 @@ def test_measured_variance_is_that_of_own_noise_and_a_wrong_scale_is_noticed(mon
             assert cell.theory / central == pytest.approx(ratio, rel=2e-3)
             assert within(cell)
             assert cell.error == pytest.approx(cell.value * math.sqrt(2 / 4000), rel=0.2)
-    played = gopa_study.played_errors
+    played = gopa_variance.played_errors
     monkeypatch.setattr(
-        gopa_study, "played_errors", lambda agreed, *rest: played(agreed._replace(own_std=agreed.own_std / 1.2), *rest)
+        gopa_variance,
+        "played_errors",
+        lambda agreed, *rest: played(agreed._replace(own_std=agreed.own_std / 1.2), *rest),
     )
     for row in ran({**VARIANCE, "coordinates": 1000}).cells["variance"].values():
         assert all(cell.error == 0 or not within(cell) for cell in row.values())
@@ -117,7 +120,7 @@ def test_masks_that_nobody_repairs_are_in_the_average_and_repaired_ones_are_not(
         assert repaired.theory == pytest.approx(stds["own_std"] ** 2 / (60 - count))
         assert within(repaired)
         assert within(left)
-        assert not within(gopa_study.Cell(value=left.value, error=left.error, theory=1.3 * left.theory))
+        assert not within(Cell(value=left.value, error=left.error, theory=1.3 * left.theory))
         assert left.value > 2 * repaired.value
     masks = (table["not repaired"]["1"].theory - table["repaired"]["1"].theory) * 59**2 / stds["mask_std"] ** 2
     assert masks == pytest.approx(round(masks), abs=1e-6)  # a whole number: the degree of the silent party
@@ -126,7 +129,7 @@ def test_masks_that_nobody_repairs_are_in_the_average_and_repaired_ones_are_not(
 
 def test_gaussian_masks_meet_the_target_for_every_honest_party_of_the_graph_that_is_played():
     section = read_privacy_study(SILENT)
-    noise = gopa_study._graph_noise(section, 77)
+    noise = gopa_silent._graph_noise(section, 77)
     block = next(
         play_blocks(
             np.zeros((60, 3), dtype=np.int64), 77, out_degree=20, own_noise=RoundedGaussian(std=5.0), masks=UniformMasks()
@@ -170,7 +173,7 @@ def test_settings_outside_what_is_stated_are_refused(table, change):
 def test_figures_say_observer_target_and_what_is_measured(tmp_path):
     for table, words in ((VARIANCE, "rho"), (SILENT, "Gaussian masks")):
         result = ran({**table, "coordinates": 40})
-        paths = DRAWN[table["kind"]](result, tmp_path, "A document")
+        paths = KINDS[table["kind"]].draw(result, tmp_path, "A document")
         assert {path.suffix for path in paths} == {".png", ".svg"}
         text = paths[1].read_text()
         assert all(each in text for each in ("Observer", "guarantee", "measured", "epsilon", words))

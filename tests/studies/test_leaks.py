@@ -10,13 +10,12 @@ from pydantic import ValidationError
 
 import sottovoce as sv
 from sottovoce.experiments import build, parse
-from sottovoce.reports.similarity import chance_of
-from sottovoce.studies import leak_direction as leak_study
-from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
-from sottovoce.studies.leak_direction import LEAST_ERROR
+from sottovoce.studies import leak_direction, leak_exact, rebuilt_records
+from sottovoce.studies.kinds import KINDS, read_privacy_study, run_privacy_study
+from sottovoce.studies.leak_direction import chance_of
+from sottovoce.studies.leak_exact import ALLOWED, LEAST_ERROR
 from sottovoce.studies.leak_images import MEAN
-from sottovoce.studies.leaks import ALL_OF_IT, ALLOWED, NO_NOISE
-from sottovoce.studies.pictures import DRAWN
+from sottovoce.studies.leaks import ALL_OF_IT, NO_NOISE
 
 BASE = {
     "experiment": {"name": "leak", "rounds": 3, "seed": 2, "dtype": "float64"},
@@ -89,7 +88,7 @@ def test_the_plain_loop_is_the_run_of_the_simulator(kind):
     run = sv.simulate(
         experiment.problem, experiment.topology, experiment.algorithm, experiment.noise, rounds=3, dtype="float64", progress=False
     )  # fmt: skip
-    last = leak_study.clean_run(experiment, 0)
+    last = leak_exact.clean_run(experiment, 0)
     A, step = experiment.topology.matrix, 0.1
     late = step * last.gradients[-1] if kind != "atc" else 0.0  # taken after the exchange
     models = A.T @ last.messages[-1] - late
@@ -122,10 +121,10 @@ def test_noise_that_cancels_at_the_receiver_changes_nothing_for_it(direction):
 
 def test_errors_of_neighbouring_rounds_share_a_source():
     # rho = 1, three rounds: z_1, z_2 - z_1, z_3 - z_2 by hand; their sum is z_3 alone.
-    found = leak_study.error_covariance(np.array([2.0, math.sqrt(8), math.sqrt(8)]))
+    found = rebuilt_records.error_covariance(np.array([2.0, math.sqrt(8), math.sqrt(8)]))
     np.testing.assert_allclose(found, 4.0 * np.array([[1, -1, 0], [-1, 2, -1], [0, -1, 2]]), atol=1e-12)
     assert found.sum() == pytest.approx(4.0)
-    np.testing.assert_allclose(leak_study.error_covariance(np.full(3, 2.0)), 4.0 * np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(rebuilt_records.error_covariance(np.full(3, 2.0)), 4.0 * np.eye(3), atol=1e-12)
 
 
 def test_whitening_finds_the_direction_that_plain_rows_lose():
@@ -133,7 +132,7 @@ def test_whitening_finds_the_direction_that_plain_rows_lose():
     z = rng.standard_normal((500, n, d))
     rows = 0.5 * np.eye(d)[0] + z - np.concatenate([np.zeros((500, 1, d)), z[:, :-1]], axis=1)
     std = np.sqrt(np.array([1.0] + [2.0] * (n - 1)))
-    best, plain = (np.abs(leak_study.leading_direction(rows, s)[:, 0]).mean() for s in (std, np.ones(n)))
+    best, plain = (np.abs(rebuilt_records.leading_direction(rows, s)[:, 0]).mean() for s in (std, np.ones(n)))
     assert best > plain + 0.1
 
 
@@ -152,15 +151,15 @@ def test_images_are_exact_without_noise_and_gone_under_much_of_it(tmp_path):
     features = sv.problems.load("digits_classes")[0].reshape(-1, 8, 8) / 16.0
     for image in result.pictures["originals"]:
         assert np.abs(features - image).max(axis=(1, 2)).min() < 1e-12
-    files = DRAWN["leak_images"](result, tmp_path, "A document")
+    files = KINDS["leak_images"].draw(result, tmp_path, "A document")
     assert [path.name for path in files] == ["i.png", "i.svg"]
 
 
 def test_pictures_of_the_other_studies_are_written(direction, exact, tmp_path):
-    names = [path.name for path in DRAWN["leak_direction"](direction, tmp_path, "A document")]
+    names = [path.name for path in KINDS["leak_direction"].draw(direction, tmp_path, "A document")]
     assert names == ["d-similarity.png", "d-similarity.svg", "d-first.png", "d-first.svg"]
     assert "No epsilon holds for" in (tmp_path / "d-first.svg").read_text().replace("\n", " ")
-    assert [path.name for path in DRAWN["leak_exact"](exact, tmp_path, "A document")] == ["e.png", "e.svg"]
+    assert [path.name for path in KINDS["leak_exact"].draw(exact, tmp_path, "A document")] == ["e.png", "e.svg"]
 
 
 @pytest.mark.parametrize(
@@ -213,23 +212,23 @@ FALLING = {
 @pytest.mark.parametrize("changes", FALLING)
 def test_sizes_that_change_from_round_to_round_are_refused(changes):
     constant = build(parse({**BASE, "noise": {**GAUSSIAN, "std": 1.0}}, source="test"))
-    leak_study.require_constant_sizes(constant)
+    rebuilt_records.require_constant_sizes(constant)
     changing = replace(constant, **FALLING[changes])
     section = read_privacy_study(DIRECTION)
     with pytest.raises(sv.IncompatibleChoice, match=f"{changes}.*changes from round to round"):
-        leak_study.rebuild(changing, sv.observers.eavesdropper(), "gradient", section)
+        leak_direction.rebuild(changing, sv.observers.eavesdropper(), "gradient", section)
 
 
 def test_what_cannot_be_rebuilt_is_refused_before_anything_is_simulated(monkeypatch):
-    monkeypatch.setattr(leak_study, "observe", lambda *a, **k: pytest.fail("simulated"))
+    monkeypatch.setattr(leak_direction, "observe", lambda *a, **k: pytest.fail("simulated"))
     experiment = build(parse({**BASE, "algorithm": {"kind": "cta", "step_size": 0.1}}, source="test"))
     with pytest.raises(sv.IncompatibleChoice, match="atc or fedavg"):
-        leak_study.rebuild(experiment, sv.observers.eavesdropper(), "gradient", read_privacy_study(DIRECTION))
+        leak_direction.rebuild(experiment, sv.observers.eavesdropper(), "gradient", read_privacy_study(DIRECTION))
 
 
 def test_the_theory_of_the_first_gradient_is_refused_away_from_zero(monkeypatch):
     experiment = build(parse({**BASE, "noise": {**GAUSSIAN, "std": 1.0}}, source="test"))
-    assert 0 < leak_study._first_theory(experiment, 1, 1.0) < 1
+    assert 0 < leak_direction._first_theory(experiment, 1, 1.0) < 1
     monkeypatch.setattr(type(experiment.problem), "initial_model", np.ones(6))
     with pytest.raises(sv.ConfigError, match="not zero"):
-        leak_study._first_theory(experiment, 1, 1.0)
+        leak_direction._first_theory(experiment, 1, 1.0)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 import sottovoce as sv
-from sottovoce.studies.curves import Cell, StudySection, replace_key, run_study
+from sottovoce.studies.cells import Cell, replace_key
+from sottovoce.studies.curves import StudySection, run_study
 from sottovoce.studies.kinds import read_privacy_study
-from sottovoce.studies.pictures import cell_tables, markdown
 from sottovoce.studies.reproduction import (
     ClaimSection,
     differences,
@@ -20,6 +20,7 @@ from sottovoce.studies.reproduction import (
     read_reproduction,
     reproduce,
 )
+from sottovoce.studies.tables import cell_tables, markdown
 
 NAMES = [
     "appfl-output-perturbation",
@@ -392,7 +393,7 @@ def test_the_published_sum_of_gossip_is_no_upper_bound_on_small_graphs_either():
 
 
 def test_privacy_studies_are_drawn_with_captions_that_say_observer_validity_and_source(tmp_path):
-    from sottovoce.studies.pictures import outcome_figures
+    from sottovoce.studies.reproduction import outcome_figures
 
     found = read_reproduction("muffliato2022-distance", [f"six-rounds.{SMALL_GRAPHS}"])
     kept = tuple(each for each in found.privacy_studies if each.name != "ten-rounds")

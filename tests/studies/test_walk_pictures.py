@@ -4,11 +4,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from sottovoce.reports.walk import _series, draw_walk, draw_walk_learning
-from sottovoce.studies.curves import Cell
+from sottovoce.studies.cells import Cell
 from sottovoce.studies.kinds import KINDS, read_privacy_study, run_privacy_study
-from sottovoce.studies.pictures import DRAWN
-from sottovoce.studies.privacy_study import PrivacyStudyResult
+from sottovoce.studies.privacy_study import PrivacyStudyResult, points_of
+from sottovoce.studies.walk import draw_walk
+from sottovoce.studies.walk_learning import draw_walk_learning
 
 WALK = {"kind": "walk", "name": "w", "agents": [10, 1000], "hops_per_agent": 100, "epsilon": 0.1, "delta": 1e-7}
 LEARNING = {
@@ -36,19 +36,19 @@ def words(path):
 
 def test_every_kind_of_walk_study_has_its_pictures():
     assert {"walk", "walk_learning"} <= set(KINDS)
-    assert DRAWN["walk"] is draw_walk
-    assert DRAWN["walk_learning"] is draw_walk_learning
+    assert KINDS["walk"].draw is draw_walk
+    assert KINDS["walk_learning"].draw is draw_walk_learning
 
 
 def test_the_series_are_the_cells():
     result = run_privacy_study(read_privacy_study(WALK), {}, source="test")
-    found = _series(result, "epsilon")
+    found = points_of(result, "epsilon")
     assert list(found) == result.section.lines()
     for line, (x, y, errors) in found.items():
         assert x == [10.0, 1000.0]
         assert y == [cell.value for cell in result.cells["epsilon"][line].values()]
         assert errors is None  # computed, not measured
-    assert _series(learned(), "test_error")["local"][2] == [0.01, 0.01]
+    assert points_of(learned(), "test_error")["local"][2] == [0.01, 0.01]
 
 
 def test_the_figure_names_all_lines_and_its_caption_observer_validity_and_source(tmp_path):

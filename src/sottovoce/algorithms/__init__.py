@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from sottovoce.algorithms.aggregation import Gopa, check_aggregation
 from sottovoce.algorithms.algorithm import Algorithm, ClippedUpdate, Exchange, LocalSteps
+from sottovoce.algorithms.algorithm import step_at as step_at
 from sottovoce.algorithms.atc import atc
 from sottovoce.algorithms.consensus import consensus
 from sottovoce.algorithms.cta import cta

@@ -8,10 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from sottovoce.cli.guarantees import coalitions, guarantee_table
-from sottovoce.cli.output import JsonOption, show
-from sottovoce.cli.run import OverridesArgument
-from sottovoce.experiments import build, privacy, read
-from sottovoce.experiments.coalitions import coalition_table
+from sottovoce.cli.output import JsonOption, OverridesArgument, show
 
 
 def account(
@@ -22,9 +19,11 @@ def account(
     as_json: JsonOption = False,
 ) -> None:
     """State what every observer can learn: epsilon, mu, and why it holds."""
+    from sottovoce.experiments import build, coalition_table, guarantees, guarantees_of_agents, read, statement
+
     experiment = build(read(file, overrides or ()))
-    found = privacy.guarantees_of_agents(experiment) if per_agent else privacy.guarantees(experiment)
-    stated = privacy.statement(experiment, found)
+    found = guarantees_of_agents(experiment) if per_agent else guarantees(experiment)
+    stated = statement(experiment, found)
     parts: list[RenderableType] = [guarantee_table(stated, per_agent=per_agent)]
     against = coalition_table(experiment)
     if against is not None:

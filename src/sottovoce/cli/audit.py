@@ -3,21 +3,21 @@
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.cli.output import JsonOption, show
-from sottovoce.cli.run import OverridesArgument
-from sottovoce.errors import ConfigError
+from sottovoce.accounting import shown
+from sottovoce.cli.output import JsonOption, OverridesArgument, show, telling
+from sottovoce.numbers import chosen
+from sottovoce.observers import observer_named
 
 if TYPE_CHECKING:
     from sottovoce.attacks.audit import Audit
@@ -44,34 +44,22 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Attack what observers see in simulated runs; leaves with 1 if an attack shows more than is promised."""
-    from sottovoce.experiments import build, read
-    from sottovoce.experiments.audit import audits, describe_audits
-    from sottovoce.experiments.config.privacy import observer_named
-    from sottovoce.experiments.results_folder import results_folder
+    from sottovoce.experiments import audits, build, describe_audits, read, results_folder
 
-    if attack not in ATTACKS:
-        raise ConfigError(f"--attack {attack!r}; choose one of {', '.join(ATTACKS)}.")
+    chosen("--attack", attack, ATTACKS)
     experiment = build(read(file, overrides or ()))
     who = [observer_named(name) for name in observer or ()]
     with contextlib.nullcontext() if out is None else results_folder(out):
-        with _telling(visible=not as_json) as tell:
+        with telling("audit", shown=not as_json) as tell:
             found = audits(
                 experiment, who, pairs=pairs, confidence=confidence, attack=attack, agent=agent, progress=tell  # type: ignore[arg-type]
             )  # fmt: skip
         value = describe_audits(found)
         value["files"] = [] if out is None else _written(value, found, out)
-    lines = [
-        f"inf for {each.guarantee.observer}: {each.guarantee.reason}" for each in found if math.isinf(each.epsilon)
-    ]
-    lines.append(_validities(found))
     broken = [_broken(each) for each in found if not each.passed]
-    ends = [f"audit.json and pictures in {out}"] if out is not None else []
-    limit = f"With {pairs:,} runs of each world an epsilon much above {math.log(pairs):.2g} cannot be shown."
-    parts: list[RenderableType] = [
-        _table(found, confidence),
-        *(Text(line) for line in (*lines, limit, value["meaning"], *broken, *ends)),
-    ]
-    show(value, as_json=as_json, text=Group(*parts))
+    ends = [value["meaning"], *broken, *([] if out is None else [f"audit.json and pictures in {out}"])]
+    text = Group(_table(found, confidence), *map(Text, [*_limits(found, pairs), *ends]))
+    show(value, as_json=as_json, text=text)
     if broken:
         if as_json:
             typer.echo("\n".join(broken), err=True)
@@ -79,11 +67,20 @@ def audit(
 
 
 def _written(value: dict[str, Any], found: "Sequence[Audit]", folder: Path) -> list[str]:
-    from sottovoce.reports.scores import audit_figures
+    from sottovoce.reports import audit_figures
 
     stored = folder / "audit.json"
     stored.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return [str(stored), *(str(path) for path in audit_figures(found, folder))]
+
+
+def _limits(found: "Sequence[Audit]", pairs: int) -> list[str]:
+    """Why some epsilons are infinite, why the others hold, and what so many runs cannot show."""
+    clear = [
+        f"inf for {each.guarantee.observer}: {each.guarantee.reason}" for each in found if math.isinf(each.epsilon)
+    ]
+    limit = f"With {pairs:,} runs of each world an epsilon much above {math.log(pairs):.2g} cannot be shown."
+    return [*clear, _validities(found), limit]
 
 
 def _validities(found: "Sequence[Audit]") -> str:
@@ -122,16 +119,3 @@ def _table(found: "Sequence[Audit]", confidence: float) -> Table:
             f"{each.lower.epsilon:.4g}", "" if infinite else f"{each.ratio:.3f}", f"{each.auc.value:.3f}", each.attack, each.verdict,
         )  # fmt: skip
     return table
-
-
-@contextlib.contextmanager
-def _telling(*, visible: bool) -> Iterator[Callable[[str], None]]:
-    """Which observer is being played: a line that changes on a terminal, else line by line."""
-    console = Console(stderr=True)
-    if not visible:
-        yield lambda text: None
-    elif console.is_terminal:
-        with console.status("audit: start") as status:
-            yield lambda text: status.update(escape(f"audit: {text}"))
-    else:
-        yield lambda text: console.print(escape(f"audit: {text}"))

@@ -7,24 +7,20 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.output import JsonOption, OverridesArgument, show
 from sottovoce.errors import ConfigError
 
 
 def compare(
     file: Annotated[Path, typer.Argument(help="A TOML configuration with a table \\[compare].")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
-    ] = None,
+    overrides: OverridesArgument = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/compare-NAME).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare noise schemes at the same epsilon for the same observer: tables, figures, and who wins."""
     started = time.perf_counter()
-    from sottovoce.experiments.comparison.file import read_comparison, run_comparison, write_comparison
-    from sottovoce.experiments.comparison.result import aligned
-    from sottovoce.experiments.results_folder import results_folder
-    from sottovoce.reports.frontier import comparison_figures
+    from sottovoce.experiments import aligned, read_comparison, results_folder, run_comparison, write_comparison
+    from sottovoce.reports import comparison_figures
 
     chosen = read_comparison(file, overrides or ())
     if next(iter(chosen.experiments.values())).repeats < 2:

@@ -20,9 +20,8 @@ def demo(
 ) -> None:
     """Let twenty hospitals learn a tumour classifier together, with noise on every message."""
     started = time.perf_counter()
-    from sottovoce.experiments.demo import run_demo
-    from sottovoce.experiments.results_folder import results_folder
-    from sottovoce.reports.demo import demo_figures
+    from sottovoce.experiments import results_folder, run_demo
+    from sottovoce.reports import demo_figures
 
     with results_folder(out):
         found = run_demo(out, progress=not as_json)

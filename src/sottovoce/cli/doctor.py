@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
@@ -28,7 +29,9 @@ def doctor(as_json: JsonOption = False) -> None:
     }
     table = Table.grid(padding=(0, 2))
     for name, fact in facts.items():
-        table.add_row(f"[bold]{name.removesuffix('_bytes').replace('_', ' ')}[/bold]", escape(_sentence(name, fact)))
+        table.add_row(
+            f"[bold]{name.removesuffix('_bytes').replace('_', ' ')}[/bold]", escape(_SENTENCES.get(name, str)(fact))
+        )
     show(facts, as_json=as_json, text=table)
 
 
@@ -71,23 +74,31 @@ def _compilation_cache() -> dict[str, Any]:
     return {"folder": str(folder), "bytes": sum(path.stat().st_size for path in files if path.is_file())}
 
 
-def _sentence(name: str, fact: Any) -> str:
-    match name:
-        case "versions":
-            return ", ".join(f"{package} {number or 'MISSING'}" for package, number in fact.items())
-        case "extras":
-            lines = []
-            for extra, packages in fact.items():
-                missing = [package for package, number in packages.items() if number is None]
-                lines.append(f"{extra}: " + (f"missing {', '.join(missing)}" if missing else "present"))
-            return "\n".join(lines)
-        case "devices":
-            return ", ".join(fact)
-        case "threads":
-            return ", ".join(f"{key} {value or 'not set'}" for key, value in fact.items())
-        case "memory_bytes":
-            return f"{fact / 2**30:.1f} GiB"
-        case "compilation_cache":
-            return f"{fact['folder']}, {fact['bytes'] / 2**20:.1f} MiB" if fact["folder"] else "off"
-        case _:
-            return str(fact)
+def _versions(fact: dict[str, str | None]) -> str:
+    return ", ".join(f"{package} {number or 'MISSING'}" for package, number in fact.items())
+
+
+def _extras(fact: dict[str, dict[str, str | None]]) -> str:
+    lines = []
+    for extra, packages in fact.items():
+        missing = [package for package, number in packages.items() if number is None]
+        lines.append(f"{extra}: " + (f"missing {', '.join(missing)}" if missing else "present"))
+    return "\n".join(lines)
+
+
+def _threads_in_words(fact: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value or 'not set'}" for key, value in fact.items())
+
+
+def _cache_in_words(fact: dict[str, Any]) -> str:
+    return f"{fact['folder']}, {fact['bytes'] / 2**20:.1f} MiB" if fact["folder"] else "off"
+
+
+_SENTENCES: dict[str, Callable[[Any], str]] = {
+    "versions": _versions,
+    "devices": ", ".join,
+    "threads": _threads_in_words,
+    "memory_bytes": lambda fact: f"{fact / 2**30:.1f} GiB",
+    "compilation_cache": _cache_in_words,
+    "extras": _extras,
+}

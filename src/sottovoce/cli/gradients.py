@@ -10,9 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.cli.output import JsonOption, show
-from sottovoce.cli.run import OverridesArgument
-from sottovoce.experiments import read
+from sottovoce.cli.output import JsonOption, OverridesArgument, show
 
 WARNING = (
     "These numbers are computed from the data. A clip chosen by private data costs privacy budget, which no guarantee of sottovoce "
@@ -31,7 +29,7 @@ def gradients(
     as_json: JsonOption = False,
 ) -> None:
     """Show how long gradients are along a run in clear, to choose a clip by; for public or synthetic data."""
-    from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
+    from sottovoce.experiments import PERCENTILES, gradient_norms, read
 
     found = gradient_norms(read(file, overrides or ()))
     table = Table(

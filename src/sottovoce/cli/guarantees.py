@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.experiments.coalitions import NO_HELP
+from sottovoce.accounting import shown
 
 
 def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per_agent: bool = False) -> RenderableType:
@@ -39,13 +38,7 @@ def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per
         table.add_row(escape(row["observer"]), agent, _number(epsilon_of(row)), _mu(row), _linear(row), _validity(row))
     infinite = dict.fromkeys(f"{row['observer']}: {row['reason']}" for row in rows if row["validity"] == "infinite")
     notes = [*(f"inf for {line}" for line in infinite), *stated["notes"]]
-    if any(
-        row["mu"] is not None
-        and row["pure_epsilon"] is None
-        and row["linear_mu"] is None
-        and not row["linear_infinite"]
-        for row in rows
-    ):
+    if any(map(_lacks_linear_mu, rows)):
         notes.append(
             "Where linear mu is blank it would take too long, or this observer has none; mu and epsilon do not need it."
         )
@@ -54,6 +47,8 @@ def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per
 
 def coalitions(rows: Sequence[Mapping[str, Any]], delta: float) -> RenderableType:
     """What the relay learns together with more and more agents, under masked averages."""
+    from sottovoce.experiments import NO_HELP
+
     table = Table(
         *("colluding\nagents", "honest agents\nin a sum", "epsilon", "risk of a\nbad graph", "hidden", "valid as"),
         title=f"the relay and a share of the agents: epsilon at delta = {delta:g}",
@@ -75,6 +70,12 @@ def epsilon_of(row: Mapping[str, Any]) -> float:
     """The epsilon that a described guarantee states."""
     value = next(iter(row["epsilon"].values()))
     return math.inf if value is None else float(value)
+
+
+def _lacks_linear_mu(row: Mapping[str, Any]) -> bool:
+    """Whether a Gaussian guarantee has no linear view beside it."""
+    gaussian = row["mu"] is not None and row["pure_epsilon"] is None
+    return gaussian and row["linear_mu"] is None and not row["linear_infinite"]
 
 
 def _worst(rows: Sequence[Mapping[str, Any]]) -> set[int]:

@@ -1,13 +1,32 @@
 """The one way every command speaks: JSON for programs, text or a table for people."""
 
+import contextlib
 import json
 import re
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
+from rich.markup import escape
 
+OverridesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@contextlib.contextmanager
+def telling(title: str, *, shown: bool) -> Iterator[Callable[[str], None]]:
+    """Say what is being done: in one line that changes on a terminal, else line by line."""
+    console = Console(stderr=True)
+    if not shown:
+        yield lambda text: None
+    elif console.is_terminal:
+        with console.status(escape(f"{title}: start")) as status:
+            yield lambda text: status.update(escape(f"{title}: {text}"))
+    else:
+        yield lambda text: console.print(escape(f"{title}: {text}"))
 
 
 def paragraph(text: str) -> str:

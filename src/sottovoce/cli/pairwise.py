@@ -11,12 +11,11 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.cli.output import JsonOption, show
-from sottovoce.cli.run import OverridesArgument
+from sottovoce.accounting import shown
+from sottovoce.cli.output import JsonOption, OverridesArgument, show
 
 if TYPE_CHECKING:
-    from sottovoce.experiments.pairwise import Pairs
+    from sottovoce.experiments import Pairs
 
 
 def pairwise(
@@ -31,10 +30,8 @@ def pairwise(
     """Say what every agent learns about every other: by graph distance, as a matrix, and as pictures."""
     import numpy as np
 
-    from sottovoce.experiments import build, read
-    from sottovoce.experiments.pairwise import describe_pairs, pairs_of
-    from sottovoce.experiments.results_folder import results_folder
-    from sottovoce.reports.pairwise import drawable, pairs_figures
+    from sottovoce.experiments import build, describe_pairs, pairs_of, read, results_folder
+    from sottovoce.reports import drawable, pairs_figures
 
     config = read(file, overrides or ())
     experiment = build(config)
@@ -60,7 +57,7 @@ def pairwise(
 
 
 def _notes(pairs: "Pairs") -> list[str]:
-    from sottovoce.experiments.pairwise import VALIDITY
+    from sottovoce.experiments import VALIDITY
 
     said = [f"{pairs.method.capitalize()}; {VALIDITY[pairs.validity]}."]
     if pairs.gap is not None:

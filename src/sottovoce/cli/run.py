@@ -11,14 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.cli.guarantees import guarantee_table
-from sottovoce.cli.output import JsonOption, show
-from sottovoce.experiments import default_folder, final_metrics, read, run_experiment
-from sottovoce.experiments.record import load_guarantees
-from sottovoce.experiments.releases import release_note
-
-OverridesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
-]
+from sottovoce.cli.output import JsonOption, OverridesArgument, show
 
 
 def run(
@@ -28,6 +21,15 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run an experiment; given again after an interruption, continue it."""
+    from sottovoce.experiments import (
+        default_folder,
+        final_metrics,
+        load_guarantees,
+        read,
+        release_note,
+        run_experiment,
+    )
+
     config = read(file, overrides or ())
     folder = out or default_folder(config)
     done = run_experiment(config, folder, progress=not as_json)

@@ -1,13 +1,75 @@
-"""Experiments: a TOML file in, a run folder out."""
+"""Experiments: a TOML file in, a run folder out.
+
+    config/       what a file may say, how it is read, and the parts that each table names
+    build         all parts together, checked                         claims        what a simulated run may say of itself
+    privacy       guarantees, calibrated noise, spending              releases      what a simulation may not be used for
+    run           the run, chunk by chunk                             record        the folder that keeps it
+    comparison/   noise schemes at equal privacy                      audit, pairwise, coalitions, gradients, demo: what else is asked of a file
+
+Whoever stands above imports from here. What simulates is imported when first used.
+"""
+
+from typing import TYPE_CHECKING
 
 from sottovoce.experiments.build import build
+from sottovoce.experiments.calibration import Calibrated, Given, calibrate_file
+from sottovoce.experiments.coalitions import NO_HELP, coalition_table
 from sottovoce.experiments.config.config import Config
-from sottovoce.experiments.config.toml_file import parse, read
+from sottovoce.experiments.config.privacy import ObserverName
+from sottovoce.experiments.config.toml_file import apply_override, parse, read, read_toml
+from sottovoce.experiments.config.topology import TopologySection, TopologyTable
+from sottovoce.experiments.config.values import (
+    Count,
+    Delta,
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+    Seed,
+    ShownLabel,
+    checked_label,
+    complaint,
+)
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.privacy import guarantees
-from sottovoce.experiments.record import load, save
-from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
+from sottovoce.experiments.pairwise import (
+    VALIDITY,
+    DistanceRow,
+    Pairs,
+    describe_pairs,
+    distance_rows,
+    epsilon_of,
+    graph_distances,
+    most_central,
+    pairs_of,
+)
+from sottovoce.experiments.privacy import guarantees, guarantees_of_agents, refuse_unkept_promises, size, statement
+from sottovoce.experiments.record import load, load_guarantees, save
+from sottovoce.experiments.releases import release_note
+from sottovoce.experiments.results_folder import results_folder
+from sottovoce.imported_later import imported_later
 from sottovoce.simulation import simulate
+
+if TYPE_CHECKING:
+    from sottovoce.experiments.audit import audit_observer, audits, describe_audits
+    from sottovoce.experiments.comparison.compare import compare
+    from sottovoce.experiments.comparison.file import read_comparison, run_comparison, write_comparison
+    from sottovoce.experiments.comparison.result import Comparison, Row, aligned
+    from sottovoce.experiments.demo import Demonstration, run_demo
+    from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
+    from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
+
+__getattr__ = imported_later(
+    __name__,
+    {
+        "audit": ("audit_observer", "audits", "describe_audits"),
+        "comparison.compare": ("compare",),
+        "comparison.file": ("read_comparison", "run_comparison", "write_comparison"),
+        "comparison.result": ("Comparison", "Row", "aligned"),
+        "demo": ("Demonstration", "run_demo"),
+        "gradients": ("PERCENTILES", "gradient_norms"),
+        "run": ("default_folder", "final_metrics", "run_experiment"),
+    },
+)
 
 __all__ = [
     "Config",

@@ -7,8 +7,7 @@ gradients differ by exactly the sensitivity, in every round. The records of the 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from sottovoce.attacks.audit import Audit, audit
-from sottovoce.attacks.audit.many_runs import audit_seconds, check_audit_size
+from sottovoce.attacks.audit import Audit, audit, audit_seconds, check_audit_size
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import sensitivities, stated_delta

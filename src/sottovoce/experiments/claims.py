@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.question.clipped_updates import update_sensitivity
-from sottovoce.accounting.question.participation import Participation, describe_participation
+from sottovoce.accounting import Guarantee, Participation, describe_participation, update_sensitivity
 from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Clip, Norm
 from sottovoce.errors import ConfigError, IncompatibleChoice

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
+from sottovoce.accounting.gopa import MaskedTradeoff
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import guarantee, stated_delta
 from sottovoce.observers import colluding_server, final_model

@@ -12,10 +12,10 @@ from sottovoce.experiments.config.problem import (
     ClassificationProblem,
     LogisticProblem,
     MeanProblem,
-    Problem,
-    RegressionProblem,
+    ProblemTable,
+    Records,
+    Test,
 )
-from sottovoce.experiments.experiment import Test
 from sottovoce.problems import (
     LOADERS,
     add_feature_noise,
@@ -34,30 +34,28 @@ from sottovoce.problems import (
 
 LARGEST_NUMBER = 1e15  # in data: sums of squares of a million such numbers stay below the largest float32, 3.4e38
 
-Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
 
-
-def records_of_agents(section: Problem, num_agents: int, seed: int) -> tuple[Records, Test]:
+def records_of_agents(section: ProblemTable, num_agents: int, seed: int) -> tuple[Records, Test]:
     """The records that agents learn from, and those that they do not.
 
     Raises:
         ConfigError: the data cannot be read, do not suit the problem, or are too few for these agents.
     """
     features, targets = _made(section, num_agents, seed) or _dealt_out(section, num_agents, seed)
-    if not isinstance(section, MeanProblem) and section.feature_noise is not None:
+    if section.feature_noise is not None:
         features = add_feature_noise(features, std=section.feature_noise, seed=seed)
     if section.unit_norm:
         features = [unit_norm(part) for part in features]
-    if isinstance(section, RegressionProblem) and section.intercept:
+    if section.intercept:
         features = [add_intercept(part, keep_norm=section.unit_norm) for part in features]
     if isinstance(section, ClassificationProblem) and section.model == "cnn":
         features = [_images(part) for part in features]
-    if not isinstance(section, LogisticProblem | ClassificationProblem) or section.test_fraction == 0:
+    if section.test_fraction == 0:
         return (features, targets), None
     return split(features, targets, test_fraction=section.test_fraction, seed=seed)
 
 
-def _made(section: Problem, num_agents: int, seed: int) -> Records | None:
+def _made(section: ProblemTable, num_agents: int, seed: int) -> Records | None:
     """Synthetic records made for each agent; None when the data are one set to be dealt out."""
     if isinstance(section, LogisticProblem | ClassificationProblem):
         return None
@@ -73,7 +71,7 @@ def _made(section: Problem, num_agents: int, seed: int) -> Records | None:
     return list(made.features), list(made.targets)
 
 
-def _dealt_out(section: Problem, num_agents: int, seed: int) -> Records:
+def _dealt_out(section: ProblemTable, num_agents: int, seed: int) -> Records:
     features, targets = _whole(section, seed)
     if section.bounds is not None:
         features = scale_features(features, section.bounds)
@@ -97,7 +95,7 @@ def _refuse_overflow(data: str, numbers: np.ndarray, what: str) -> None:
         )
 
 
-def _whole(section: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _whole(section: ProblemTable, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """One data set, not yet split: features [N, d] and targets [N]."""
     if isinstance(section, LogisticProblem) and section.records is not None:
         return synthetic_clicks(num_records=section.records, seed=seed)

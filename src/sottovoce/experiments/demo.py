@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.experiments.build import Experiment, build
+from sottovoce.experiments.build import build
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.toml_file import parse
+from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.record import load_guarantees
 from sottovoce.experiments.run import run_experiment
 from sottovoce.simulation import Run

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting.question.participation import Participation
+from sottovoce.accounting import Participation
 from sottovoce.algorithms import Algorithm
+from sottovoce.experiments.config.problem import Test
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
 from sottovoce.simulation import Settings
 from sottovoce.topologies import Topology
-
-Test = tuple[np.ndarray, np.ndarray] | None  # features [n, d] and targets [n] kept away from learning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ import numpy as np
 
 from sottovoce.clipping import Norm, vector_norm
 from sottovoce.experiments.build import build
-from sottovoce.experiments.config.config import Config, MeanProblem
+from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import NoNoise
+from sottovoce.experiments.config.problem import MeanProblem
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.problems import Problem
 from sottovoce.simulation import chunks

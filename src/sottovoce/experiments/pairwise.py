@@ -16,11 +16,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from sottovoce.accounting import gaussian
-from sottovoce.accounting.account import account_each
-from sottovoce.accounting.gossip.pairwise_loss import pairwise
-from sottovoce.accounting.guarantee import Guarantee, LinearValidity
-from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu
+from sottovoce.accounting import Guarantee, LinearValidity, account_each, gaussian, pairwise_linear_mu
+from sottovoce.accounting.gossip import pairwise
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import sensitivities

@@ -18,14 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting.account import account, account_each, sent_by_round
-from sottovoce.accounting.calibration import calibrate
-from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.mechanisms.rounding import shown, upwards
+from sottovoce.accounting import Guarantee, account, account_each, calibrate, sent_by_round, shown, upwards
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
-from sottovoce.experiments.config.privacy import observer_named as observer_named
 from sottovoce.experiments.config.privacy import same_view
 from sottovoce.experiments.experiment import Budget, Experiment, Privacy
 from sottovoce.experiments.releases import epsilon_of_repeats, largest, release_note

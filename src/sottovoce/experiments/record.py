@@ -30,9 +30,9 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
 from sottovoce.errors import ConfigError, Diverged
-from sottovoce.experiments.config.values import brief
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
 from sottovoce.simulation import Run, join
+from sottovoce.wording import brief
 
 FORMAT_VERSION = 1
 

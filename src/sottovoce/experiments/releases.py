@@ -8,9 +8,7 @@ run and, beside it, for all repeats together.
 import math
 from collections.abc import Sequence
 
-from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff, repeated
+from sottovoce.accounting import FixedSizeTradeoff, Guarantee, SubsampledTradeoff, repeated, shown
 from sottovoce.errors import ConfigError, UnsupportedClaim
 
 # Of losses composed on a grid: beyond this sum of epsilons the grid takes gigabytes, for a number that says that nothing is hidden.

@@ -5,7 +5,9 @@ from typing import Any
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_number, is_whole
+from sottovoce.observers import text_forms
 from sottovoce.observers.observer import Observer, View, view
+from sottovoce.observers.text_forms import TextForm
 
 
 def eavesdropper() -> Observer:
@@ -66,6 +68,23 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "links": links,
     "final_model": final_model,
 }
+
+TEXT_FORMS: dict[str, TextForm] = {  # of those that take something
+    "curious_agent": TextForm("curious_agent:3", text_forms.one_agent),
+    "coalition": TextForm("coalition:1,2", text_forms.agents),
+    "links": TextForm("links:2->3,4->3", text_forms.pairs),
+    "colluding_server": TextForm("colluding_server:0.5", text_forms.share),
+}
+
+
+def observer_named(text: str) -> Observer:
+    """The observer that a file or a command line names: "eavesdropper", "coalition:1,2", "links:2->3", "server+final_model".
+
+    Raises:
+        ConfigError: an unknown name, or agents or links that cannot be read.
+    """
+    return text_forms.named(text, OBSERVERS, TEXT_FORMS)
+
 
 __all__ = [
     "OBSERVERS",

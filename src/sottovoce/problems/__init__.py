@@ -15,6 +15,8 @@ from sottovoce.problems.loaders import (
     scale_features,
     unit_norm,
 )
+from sottovoce.problems.loaders.text import check_plain_file as check_plain_file
+from sottovoce.problems.loaders.text import read_text as read_text
 from sottovoce.problems.logistic_regression import LogisticRegression, logistic_regression
 from sottovoce.problems.mean_estimation import MeanEstimation, mean_estimation
 from sottovoce.problems.partition import add_feature_noise, label_counts, partition

@@ -1,34 +1,40 @@
 """Figures of runs, networks and data: pure functions that return matplotlib figures, and `save`, which writes them.
 
-Figures of attacks need JAX, and are imported when first used.
+Figures of experiments and audits need what those are made with, and are imported when first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sottovoce.imported_later import imported_later
+from sottovoce.reports import style
 from sottovoce.reports.caption import describe
-from sottovoce.reports.curves import curve_grid, learning_curves
+from sottovoce.reports.curves import NAMES, curve_grid, learning_curves, with_test_error
 from sottovoce.reports.distance import LossLine, loss_by_distance
 from sottovoce.reports.exposure import exposure
 from sottovoce.reports.frontier import comparison_figures, frontier
 from sottovoce.reports.heat_map import heat_map
 from sottovoce.reports.labels import label_distribution
 from sottovoce.reports.network import network
+from sottovoce.reports.reconstruction import reconstructions
 from sottovoce.reports.save import save
 from sottovoce.reports.scaling import scaling
+from sottovoce.reports.similarity import similarity_curves
 
 if TYPE_CHECKING:
-    from sottovoce.reports.reconstruction import reconstructions
-    from sottovoce.reports.sandwich import sandwiches
-    from sottovoce.reports.scores import score_histograms
-    from sottovoce.reports.similarity import similarity_curves
+    from sottovoce.reports.demo import demo_figures
+    from sottovoce.reports.pairs import MU, OBSERVER, SOURCE, drawable, pairs_figures
+    from sottovoce.reports.sandwich import audit_table, sandwiches
+    from sottovoce.reports.scores import audit_figures, score_histograms
 
-_LATER = {
-    "reconstructions": "reconstruction",
-    "sandwiches": "sandwich",
-    "score_histograms": "scores",
-    "similarity_curves": "similarity",
-}
+__getattr__ = imported_later(
+    __name__,
+    {
+        "demo": ("demo_figures",),
+        "pairs": ("MU", "OBSERVER", "SOURCE", "drawable", "pairs_figures"),
+        "sandwich": ("audit_table", "sandwiches"),
+        "scores": ("audit_figures", "score_histograms"),
+    },
+)
 
 __all__ = [
     "LossLine",
@@ -49,9 +55,3 @@ __all__ = [
     "score_histograms",
     "similarity_curves",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"sottovoce.reports.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'sottovoce.reports' has no attribute {name!r}")

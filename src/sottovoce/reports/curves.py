@@ -7,6 +7,7 @@ With x[r, t] the metric of repeat r after round t, the line is the mean over r a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -139,6 +140,11 @@ def curve_grid(
         _legend(picture, looks, [curve for lines in curves.values() for curve in lines.values()])
         put_caption(figure, caption)
     return figure
+
+
+def with_test_error(run: Run) -> Run:
+    """The run with `test_error` = 1 - accuracy among its metrics."""
+    return replace(run, metrics={**run.metrics, "test_error": 1.0 - run.metrics["accuracy"]})
 
 
 def _require_some(given: Mapping[str, object], name: str) -> None:

@@ -1,20 +1,13 @@
 """The pictures of the demonstration: how well the hospitals classify, their network, and who has which patients."""
 
-from dataclasses import replace
 from pathlib import Path
 
-from sottovoce.experiments.demo import Demonstration
+from sottovoce.experiments import Demonstration
 from sottovoce.reports.caption import describe
-from sottovoce.reports.curves import learning_curves
+from sottovoce.reports.curves import learning_curves, with_test_error
 from sottovoce.reports.labels import label_distribution
 from sottovoce.reports.network import network
 from sottovoce.reports.save import save
-from sottovoce.simulation import Run
-
-
-def with_test_error(run: Run) -> Run:
-    """The run with `test_error` = 1 - accuracy among its metrics."""
-    return replace(run, metrics={**run.metrics, "test_error": 1.0 - run.metrics["accuracy"]})
 
 
 def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:

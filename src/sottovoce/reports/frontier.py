@@ -24,7 +24,7 @@ from sottovoce.reports.curves import NAMES
 from sottovoce.reports.save import save
 
 if TYPE_CHECKING:
-    from sottovoce.experiments.comparison.result import Comparison, Row
+    from sottovoce.experiments import Comparison, Row
 
 LINE: dict[str, Any] = {"linewidth": 1.6, "markersize": 5.5}
 BAR: dict[str, Any] = {"capsize": 3, "elinewidth": 1.0}

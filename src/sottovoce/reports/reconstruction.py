@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,10 +12,6 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-from sottovoce.reports.save import save
-from sottovoce.studies.leak_images import ImagesSection
-from sottovoce.studies.leaks import NO_NOISE
-from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 SIZE = 1.12  # inches of one image
 MOST_IMAGES = 120
@@ -68,27 +63,6 @@ def reconstructions(
             picture.suptitle(title)
         put_caption(figure, caption)
     return figure
-
-
-def draw_images(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
-    """Write the images of a study; returns the files."""
-    section, given = result.section, result.pictures
-    assert isinstance(section, ImagesSection)
-    headings = {place: place if place == NO_NOISE else f"epsilon\n{float(place):,.0f}" for place in section.places()}
-    figure = reconstructions(
-        given["originals"],
-        {headings[place]: images for place, images in given["rebuilt"].items()},
-        scores={headings[place]: values for place, values in given["scores"].items()},
-        score_label="correlation with the original",
-    )
-    caption = (
-        f"{document}. One image of each of {len(section.agents)} agents, rebuilt from the first gradient that it took, "
-        f"as far as the messages show it. Observer: {section.observer.replace('_', ' ')}; {given['about']}. Noise in "
-        f"every column is calibrated for this observer, epsilon of an agent at delta = {given['delta']:g}. An image "
-        f"that cannot be recognised is no proof of privacy: an epsilon of some hundreds hides it from this attack, but "
-        f"promises next to nothing."
-    )
-    return save(figure, folder, section.name, caption=caption)
 
 
 def _draw(axes: Axes, image: np.ndarray, heading: str, score: float | None) -> None:

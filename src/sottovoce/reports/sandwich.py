@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.attacks.audit.result import Audit
+from sottovoce.accounting import shown
+from sottovoce.attacks.audit import Audit
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-from sottovoce.reports.save import save
-from sottovoce.studies.audit import AuditSection
-from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 SHOWN, PROMISED, BETWEEN = "#D55E00", "#0072B2", "#9FC5DE"
 HEADER = [
@@ -84,24 +80,6 @@ def audit_table(audits: Mapping[str, Mapping[str, Audit]]) -> str:
                 f"{found.auc.value:.4f}", _standing(found),
             ])  # fmt: skip
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
-
-
-def draw_audits(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
-    """Write the picture and the table of a study; returns the files."""
-    section, audits = result.section, result.pictures["audits"]
-    assert isinstance(section, AuditSection)
-    delta = next(a.delta for row in audits.values() for a in row.values())
-    caption = (
-        f"{document}. Every row: from the lower bound that an attack on the observer's own view shows "
-        f"({section.pairs:,} runs of each of two worlds) to the proven epsilon, at delta = {delta:g}. With confidence "
-        f"{section.confidence:g} all lower bounds hold together. Rows without a promise: the worlds are told apart in "
-        f"every run, and only the number of runs limits what is shown. A lower bound below the promise proves nothing: "
-        f"a better attack may exist."
-    )
-    paths = save(sandwiches(audits), folder, section.name, caption=caption)
-    table = Path(folder) / f"{section.name}.md"
-    table.write_text(audit_table(audits), encoding="utf-8")
-    return [*paths, table]
 
 
 def _row(axes: Axes, y: int, found: Audit, most: float) -> None:

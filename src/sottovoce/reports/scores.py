@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from sottovoce.accounting.mechanisms.rounding import shown
-from sottovoce.attacks.audit.result import Audit
+from sottovoce.accounting import shown
+from sottovoce.attacks.audit import Audit
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,10 +13,6 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-from sottovoce.reports.save import save
-from sottovoce.studies.leak_direction import LEAST_ERROR
-from sottovoce.studies.leaks import ALL_OF_IT, ALLOWED, NO_NOISE, DirectionSection, ExactSection
-from sottovoce.studies.privacy_study import PrivacyStudyResult
 
 CHANCE = "#6A6A6A"
 SPREAD = 0.035  # of a power of ten, between neighbouring lines
@@ -83,86 +77,6 @@ def similarity_curves(
             axes.set_title(title)
         put_caption(figure, caption)
     return figure
-
-
-def draw_directions(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
-    """Write the similarity of all rounds, and of the first round with exact theory; returns the files."""
-    section, given = result.section, result.pictures
-    assert isinstance(section, DirectionSection)
-    epsilons = [math.inf if place == NO_NOISE else float(place) for place in section.places()]
-    told = (
-        f"{document}. |cos| of the angle between the feature vector of agent {section.agent} and what is rebuilt of "
-        f"it, mean over {section.repeats:,} runs with bars of two standard errors; {given['about']}. Noise is "
-        f"calibrated to epsilon (of an agent, at delta = {given['delta']:g}) for the very observer who looks. "
-    )
-    unsized = [line for line, leak in section.series.items() if leak.sized_as is not None]
-    if unsized:
-        told += f"No epsilon holds for '{unsized[0]}': its noise has the size that {unsized_as(section, unsized[0])} noise needs. "
-    told += "A reader of averages and a neighbour see a sum over several agents, which is like each of them in part. "
-    paths: list[Path] = []
-    for measure in section.measures:
-        table = {line: row for line, row in result.cells[measure].items() if line != ALL_OF_IT}
-        lines = {
-            line: ([c.value for c in row.values()], [c.error for c in row.values()]) for line, row in table.items()
-        }
-        exact = {
-            line: [cell.theory for cell in row.values() if cell.theory is not None]
-            for line, row in table.items()
-            if all(cell.theory is not None for cell in row.values())
-        }
-        figure = similarity_curves(
-            epsilons, lines, chance=chance_of(given["dimension"]), theory=exact or None,
-            x_label=f"epsilon at delta = {given['delta']:g}", y_label="|cos| of the angle to the true feature vector",
-            title={"similarity": "all rounds together", "first": "the first round alone"}[measure],
-        )  # fmt: skip
-        paths += save(figure, folder, f"{section.name}-{measure}", caption=told)
-    return paths
-
-
-def draw_exact(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
-    """Write the errors of what is rebuilt, one panel per quantity; returns the files."""
-    section = result.section
-    assert isinstance(section, ExactSection)
-    lines = list(section.series)
-    looks = style.line_looks(section.places())
-    with style.applied():
-        figure, picture = style.new_figure(10.6, 1.6 + 0.42 * len(lines))
-        panels = picture.subplots(1, len(section.measures), sharey=True)
-        for axes, measure in zip(panels, section.measures, strict=True):
-            table = result.cells[measure]
-            for position, (place, look) in enumerate(looks.items()):
-                y = np.arange(len(lines)) + 0.24 * (position - (len(looks) - 1) / 2)
-                axes.plot(
-                    [table[line][place].value for line in lines], y, linestyle="", marker=look.marker, color=look.color,
-                    markersize=7, label=place,
-                )  # fmt: skip
-            axes.axvline(next(iter(table[ALLOWED].values())).value, color="black", linewidth=1.0, linestyle=(0, (4, 2)))
-            axes.set_xscale("log")
-            axes.set_xlim(LEAST_ERROR / 5, 1e4)
-            axes.set_title({"gradient": "gradient", "direction": "feature vector", "sum": "sum at a receiver"}[measure])
-            axes.set_xlabel("1 - |cos|" if measure == "direction" else "relative error")
-        panels[0].set_yticks(range(len(lines)), lines)
-        panels[0].invert_yaxis()
-        handles = panels[0].get_legend_handles_labels()[0]
-        limit = Line2D([], [], color="black", linewidth=1.0, linestyle=(0, (4, 2)), label="counts as exact to the left")
-        picture.legend(handles=[*handles, limit], loc="outside lower center", ncols=3)
-    caption = (
-        f"{document}. What an eavesdropper (or the server) rebuilds of agent {section.agent}'s gradients and record, "
-        f"and agent {section.receiver} of the sum of its neighbours' messages, in double precision; errors below "
-        f"{LEAST_ERROR:g} are drawn there. Left of the dashed line: exact. Noise that cancels at receivers hides "
-        f"gradients from readers of single links, and nothing of the sum."
-    )
-    return save(figure, folder, section.name, caption=caption)
-
-
-def chance_of(dimension: int) -> float:
-    """The mean |cos| of the angle between a vector and one drawn uniformly on the sphere."""
-    return math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
-
-
-def unsized_as(section: DirectionSection, line: str) -> str:
-    """The name of the scheme from which a line takes the size of its noise."""
-    return str((section.series[line].sized_as or {}).get("kind", "")).replace("_", " ")
 
 
 def _places(epsilons: Sequence[float]) -> tuple[np.ndarray, list[str]]:

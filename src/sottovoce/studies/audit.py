@@ -2,7 +2,7 @@
 
     kind = "audit"
 
-Every cell is an experiment with one observer, audited with canaries (sottovoce.experiments.audit). `series` have a guarantee, `clear` have none:
+Every cell is an experiment with one observer, audited with canaries (`audit_observer`). `series` have a guarantee, `clear` have none:
 there the attack has to tell the worlds apart every time. All audits of a study share the error 1 - confidence, so that with this confidence NO true
 guarantee is called false.
 
@@ -14,29 +14,25 @@ guarantee is called false.
     agreement   measured over computed
 """
 
-import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from sottovoce.attacks.audit import Audit
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.audit import audit_observer
-from sottovoce.experiments.build import build
-from sottovoce.experiments.config.privacy import ObserverName, observer_named
-from sottovoce.experiments.config.toml_file import parse
-from sottovoce.experiments.config.values import Count, Section
-from sottovoce.studies.curves import CONFIG, Cell, Cells, replace_key
-from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
+from sottovoce.experiments import Count, ObserverName, Section, audit_observer
+from sottovoce.observers import observer_named
+from sottovoce.reports import audit_table, sandwiches, save
+from sottovoce.studies.cells import CONFIG, Cell, Cells, Say, changed, computed
+from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
 
 LARGEST = "largest of all"
 SMALLEST = "smallest of all"
 PROMISED = "the promise"
 LEAST_CLEAR = "least without a promise"
-
-Say = Callable[[str], None]
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 
 
@@ -116,10 +112,8 @@ def _audited(
     confidence: float,
     where: str,
 ) -> Audit:
-    data = copy.deepcopy(dict(base))
-    for sections in (change, who.config, {"privacy": {"observers": [who.observer]}}):
-        replace_key(data, CONFIG, sections)
-    experiment = build(parse(data, source=where))
+    watched = {"privacy": {"observers": [who.observer]}}
+    experiment = changed(base, *({CONFIG: sections} for sections in (change, who.config, watched)), source=where)
     return audit_observer(experiment, observer_named(who.observer), pairs=section.pairs, confidence=confidence)
 
 
@@ -130,36 +124,64 @@ def _cells(section: AuditSection, audits: Mapping[str, Mapping[str, Audit]]) -> 
             for measure, cell in cells_of(found).items():
                 cells[measure].setdefault(line, {})[place] = cell
     for measure in ("share", "agreement"):
-        table = cells[measure]
         for place in section.places():
-            values = [row[place] for row in table.values() if place in row]
-            if not values:
-                continue
-            extremes = {LARGEST: max(values, key=lambda c: c.value), SMALLEST: min(values, key=lambda c: c.value)}
-            for name, cell in {**extremes, PROMISED: Cell(value=1.0, error=0.0)}.items():
-                cells[measure].setdefault(name, {})
-                table[name][place] = cell
+            _add_extremes(cells[measure], place)
     if section.clear:
-        for place in section.places():
-            least = min((cells["auc"][line][place] for line in section.clear), key=lambda c: c.value)
-            cells["auc"].setdefault(LEAST_CLEAR, {})[place] = least
-        cells["auc"][PROMISED] = {place: Cell(value=1.0, error=0.0) for place in section.places()}
+        clear = [cells["auc"][line] for line in section.clear]
+        cells["auc"][LEAST_CLEAR] = {
+            place: min((row[place] for row in clear), key=_value) for place in section.places()
+        }
+        cells["auc"][PROMISED] = {place: computed(1.0) for place in section.places()}
     return cells
+
+
+def _add_extremes(table: dict[str, dict[str, Cell]], place: str) -> None:
+    """The largest and the smallest of all lines at one place, beside the promise that they are held against."""
+    values = [row[place] for row in table.values() if place in row]
+    if values:
+        extremes = {LARGEST: max(values, key=_value), SMALLEST: min(values, key=_value), PROMISED: computed(1.0)}
+        for name, cell in extremes.items():
+            table.setdefault(name, {})[place] = cell
+
+
+def _value(cell: Cell) -> float:
+    return cell.value
 
 
 def cells_of(found: Audit) -> dict[str, Cell]:
     """The numbers of one audit; those that it does not have are left out."""
     assert found.lower.epsilon is not None
-    numbers = {"shown": Cell(value=found.lower.epsilon, error=0.0)}
+    numbers = {"shown": computed(found.lower.epsilon)}
     numbers["auc"] = Cell(value=found.auc.value, error=found.auc.standard_error)
     if math.isinf(found.epsilon):
         return numbers
-    numbers["epsilon"] = Cell(value=found.epsilon, error=0.0)
-    numbers["share"] = Cell(value=found.worst_ratio, error=0.0)
-    mu, computed = None if found.gaussian is None else found.gaussian.estimate, found.computed_mu
-    if mu is not None and computed is not None and 0 < computed < math.inf:
+    numbers["epsilon"] = computed(found.epsilon)
+    numbers["share"] = computed(found.worst_ratio)
+    mu, linear = None if found.gaussian is None else found.gaussian.estimate, found.computed_mu
+    if mu is not None and linear is not None and 0 < linear < math.inf:
         error = math.sqrt((2.0 + mu**2 / 4.0) / found.pairs)  # of (m_1 - m_0) / s, normal scores
-        numbers["computed"] = Cell(value=computed, error=0.0)
-        numbers["measured"] = Cell(value=mu, error=error, theory=computed)
-        numbers["agreement"] = Cell(value=mu / computed, error=error / computed)
+        numbers["computed"] = computed(linear)
+        numbers["measured"] = Cell(value=mu, error=error, theory=linear)
+        numbers["agreement"] = Cell(value=mu / linear, error=error / linear)
     return numbers
+
+
+def draw_audits(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
+    """Write the picture and the table of a study; returns the files."""
+    section, audits = result.section, result.pictures["audits"]
+    assert isinstance(section, AuditSection)
+    delta = next(a.delta for row in audits.values() for a in row.values())
+    caption = (
+        f"{document}. Every row: from the lower bound that an attack on the observer's own view shows "
+        f"({section.pairs:,} runs of each of two worlds) to the proven epsilon, at delta = {delta:g}. With confidence "
+        f"{section.confidence:g} all lower bounds hold together. Rows without a promise: the worlds are told apart in "
+        f"every run, and only the number of runs limits what is shown. A lower bound below the promise proves nothing: "
+        f"a better attack may exist."
+    )
+    paths = save(sandwiches(audits), folder, section.name, caption=caption)
+    table = Path(folder) / f"{section.name}.md"
+    table.write_text(audit_table(audits), encoding="utf-8")
+    return [*paths, table]
+
+
+KIND = Kind(AuditSection, run_audit, draw_audits)

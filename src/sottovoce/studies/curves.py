@@ -21,31 +21,37 @@ Cells that differ only in algorithm and noise run as one program. A measure is a
 `error_of_agent_0` (squared distance of one agent's final model to the optimum); `relative` divides by the squared norm of the optimum.
 """
 
-import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.build import Experiment, build
-from sottovoce.experiments.config.config import Section
-from sottovoce.experiments.config.toml_file import parse
-from sottovoce.experiments.config.values import ShownLabel, brief_value, checked_label
-from sottovoce.experiments.privacy import refuse_unkept_promises
+from sottovoce.experiments import (
+    Config,
+    Experiment,
+    Section,
+    ShownLabel,
+    build,
+    checked_label,
+    parse,
+    refuse_unkept_promises,
+)
+from sottovoce.reports import NAMES, curve_grid, describe, save, scaling, with_test_error
 from sottovoce.simulation import Run, simulate
+from sottovoce.studies.cells import CONFIG, Cell, Cells, Say, changed_tables, empty_cells, sets_key
 from sottovoce.theory import expected_msd
 
 AGENT_ERROR = "error_of_agent_0"
 TEST_ERROR = "test_error"
-CONFIG = "config"  # the key of a direction whose values change several sections
+SMOOTHED_SHARE = 50  # of the rounds: lines are running means over one fiftieth of the run
 
 Label = tuple[str, str]  # (series, across)
-Cells = dict[str, dict[str, dict[str, "Cell"]]]  # [measure][series][across]
-_Built = dict[Label, tuple[dict[str, Any], Experiment]]  # the configuration of a cell and what was made from it
 
 
 class Direction(Section):
@@ -121,6 +127,27 @@ class StudySection(Section):
         """The labels of all series and references, in the order in which they are shown."""
         return [*self.series.items(), *self.references]
 
+    def places(self) -> list[str]:
+        """The labels along the axis, in order."""
+        return list(self.across.items())
+
+    def labels(self) -> list[Label]:
+        """Every cell, line by line."""
+        return [(line, place) for line in self.lines() for place in self.places()]
+
+    def stands_for(self, label: Label) -> Label:
+        """The cell whose run this one shows: a reference is run once, at the first place."""
+        return (label[0], self.places()[0]) if label[0] in self.references else label
+
+    @property
+    def axis(self) -> str:
+        """What is swept."""
+        return self.across.label or self.across.key
+
+    def words(self, measure: str) -> str:
+        """What a measure is."""
+        return NAMES.get(measure, measure) + (" over the squared norm of the optimum" if self.relative else "")
+
     def changes(self, line: str, across: str) -> dict[str, Any]:
         """{key: value} to replace in the base configuration for one cell, in this order."""
         if line in self.references:
@@ -156,23 +183,30 @@ def _require_section(key: str, value: Any) -> None:
         raise ValueError(f"{key!r} names a section, and {value!r} is no table; write section.key, or give a table")
 
 
-def sets_key(own: str, value: Any, key: str) -> bool:
-    """Whether replacing `own` by `value` leaves nothing of what the base says at `key`, a section or "section.key"."""
-    if own == CONFIG:
-        return any(sets_key(section, table, key) for section, table in value.items())
-    section, _, name = key.partition(".")
-    if "." in own:
-        return own == key
-    return own == section and ("kind" in value or (bool(name) and name in value))
+class Built(NamedTuple):
+    """The configuration of a cell, and what was made from it."""
 
+    config: Config
+    experiment: Experiment
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One number of a study."""
+    @property
+    def algorithm_key(self) -> str:
+        """Equal for equal algorithms."""
+        return json.dumps(self.config.as_dict()["algorithm"], sort_keys=True)
 
-    value: float
-    error: float  # standard error over repeats; 0 for a single repeat
-    theory: float | None = None
+    @property
+    def noise_key(self) -> str:
+        """Equal for equal noise as it came out: one epsilon is different noise for different algorithms and observers."""
+        return json.dumps(self.experiment.noise.describe(self.experiment.rounds), sort_keys=True)
+
+    @property
+    def shared_key(self) -> str:
+        """Equal for cells that may run as one program, because they differ in algorithm and noise alone."""
+        config = self.config.as_dict()
+        # Observers and epsilon decide how much noise there is, which is then in the noise itself.
+        shared = {name: table for name, table in config.items() if name not in ("noise", "algorithm", "privacy")}
+        clipping = {key: config.get("privacy", {}).get(key) for key in ("clip", "clip_norm", "clips")}
+        return json.dumps([shared, clipping, self.experiment.batch_size], sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -190,38 +224,28 @@ def run_study(
     base: Mapping[str, Any],
     *,
     source: str,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Say = lambda text: None,
 ) -> StudyResult:
     """Run every cell of a study on top of a base configuration; `progress` is told what comes next."""
-    experiments: _Built = {}
-    places = list(section.across.items())
-    for line in section.lines():
-        for across in places[:1] if line in section.references else places:
-            progress(f"study {section.name}: prepare {line} at {across}")
-            experiments[line, across] = _built(section, base, (line, across), source)
-    runs = _run_cells(experiments, section, progress)
-    curves = {label: _exact(experiment) for label, (_, experiment) in experiments.items()} if section.theory else {}
-    for line in section.references:
-        for across in places[1:]:
-            runs[line, across] = runs[line, places[0]]
-            experiments[line, across] = experiments[line, places[0]]
-            if section.theory:
-                curves[line, across] = curves[line, places[0]]
-    cells: Cells = {measure: {line: {} for line in section.lines()} for measure in section.measures}
+    made: dict[Label, Built] = {}
+    for label in section.labels():
+        if section.stands_for(label) not in made:
+            progress(f"study {section.name}: prepare {label[0]} at {label[1]}")
+            made[label] = _built(section, base, label, source)
+    runs = _run_cells(made, section, progress)
+    curves = {label: _exact(each.experiment) for label, each in made.items()} if section.theory else {}
+    cells = empty_cells(section.measures, section.lines())
     for measure in section.measures:
-        for label, (_, experiment) in experiments.items():
-            line, across = label
-            cells[measure][line][across] = _cell(section, measure, runs[label], experiment, curves.get(label))
+        for label in section.labels():
+            own = section.stands_for(label)
+            cell = _cell(section, measure, runs[own], made[own].experiment, curves.get(own))
+            cells[measure][label[0]][label[1]] = cell
     return StudyResult(section=section, cells=cells, runs=runs, curves=curves)
 
 
-def _built(
-    section: StudySection, base: Mapping[str, Any], label: Label, source: str
-) -> tuple[dict[str, Any], Experiment]:
+def _built(section: StudySection, base: Mapping[str, Any], label: Label, source: str) -> Built:
     """One cell's configuration and what it names."""
-    data = copy.deepcopy(dict(base))
-    for key, value in section.changes(*label).items():
-        replace_key(data, key, value)
+    data = changed_tables(base, section.changes(*label))
     config = parse(data, source=f"{source}, study {section.name!r}, {label[0]} at {label[1]}")
     if config.privacy is not None and config.privacy.budget is not None:
         raise ConfigError(f"{source}: a study runs many variants and keeps no budget. Remove [privacy] budget.")
@@ -231,81 +255,45 @@ def _built(
         )
     experiment = build(config)
     refuse_unkept_promises(experiment)
-    return config.as_dict(), experiment
+    return Built(config, experiment)
 
 
-def replace_key(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set "section.key", or merge a table into a section; a table with its own `kind` replaces the section.
-
-    The key "config" does this for every section of a table of sections.
-    """
-    if key == CONFIG:
-        for own, table in value.items():
-            replace_key(data, own, table)
-        return
-    section, _, name = key.partition(".")
-    if not isinstance(data.get(section, {}), dict):
-        raise ConfigError(f"[{section}] is {brief_value(data[section])}, no table, so {key!r} cannot be set in it.")
-    if name:
-        data.setdefault(section, {})[name] = copy.deepcopy(value)
-    elif "kind" in value:
-        data[section] = copy.deepcopy(value)
-    else:
-        data[section] = {**data.get(section, {}), **copy.deepcopy(value)}
-
-
-def _run_cells(experiments: _Built, section: StudySection, progress: Callable[[str], None]) -> dict[Label, Run]:
+def _run_cells(made: Mapping[Label, Built], section: StudySection, progress: Say) -> dict[Label, Run]:
     """Run cells that share everything but noise and algorithm together, one program per group."""
-    groups: dict[str, list[Label]] = {}
-    for label, (config, experiment) in experiments.items():
-        # Observers and epsilon decide how much noise there is, which is then in the noise itself.
-        shared = {name: table for name, table in config.items() if name not in ("noise", "algorithm", "privacy")}
-        clipping = {key: config.get("privacy", {}).get(key) for key in ("clip", "clip_norm", "clips")}
-        groups.setdefault(json.dumps([shared, clipping, experiment.batch_size], sort_keys=True), []).append(label)
+    groups: dict[str, dict[Label, Built]] = {}
+    for label, cell in made.items():
+        groups.setdefault(cell.shared_key, {})[label] = cell
     runs: dict[Label, Run] = {}
-    for labels in groups.values():
-        for chosen in _products(labels, experiments):
-            done = f"{len(runs) + 1} to {len(runs) + len(chosen)}" if len(chosen) > 1 else f"{len(runs) + 1}"
-            progress(f"study {section.name}: run {done} of {len(experiments)}")
-            first = experiments[chosen[0]][1]
-            keys = {label: (_algorithm_key(experiments[label]), _noise_key(experiments[label])) for label in chosen}
-            found = simulate(
-                first.problem,
-                first.topology,
-                {keys[label][0]: experiments[label][1].algorithm for label in chosen},
-                {keys[label][1]: experiments[label][1].noise for label in chosen},
-                rounds=first.rounds,
-                repeats=first.repeats,
-                seed=first.seed,
-                batch_size=first.batch_size,
-                dtype=first.dtype,
-                record=_metrics(section),
-                test=first.test,
-                progress=False,
-            )
-            runs |= {label: found[keys[label]] for label in chosen}
+    for together in [part for group in groups.values() for part in _products(group)]:
+        last = len(runs) + len(together)
+        done = f"{len(runs) + 1} to {last}" if len(together) > 1 else f"{last}"
+        progress(f"study {section.name}: run {done} of {len(made)}")
+        first = next(iter(together.values())).experiment
+        found = simulate(
+            first.problem,
+            first.topology,
+            {cell.algorithm_key: cell.experiment.algorithm for cell in together.values()},
+            {cell.noise_key: cell.experiment.noise for cell in together.values()},
+            rounds=first.rounds,
+            repeats=first.repeats,
+            seed=first.seed,
+            batch_size=first.batch_size,
+            dtype=first.dtype,
+            record=_metrics(section),
+            test=first.test,
+            progress=False,
+        )
+        runs |= {label: found[cell.algorithm_key, cell.noise_key] for label, cell in together.items()}
     return runs
 
 
-def _algorithm_key(cell: tuple[dict[str, Any], Experiment]) -> str:
-    return json.dumps(cell[0]["algorithm"], sort_keys=True)
-
-
-def _noise_key(cell: tuple[dict[str, Any], Experiment]) -> str:
-    """The noise as it came out: one epsilon is different noise for different algorithms and observers."""
-    return json.dumps(cell[1].noise.describe(cell[1].rounds), sort_keys=True)
-
-
-def _products(labels: list[Label], experiments: _Built) -> list[list[Label]]:
-    """One list when the cells are a full product of algorithms and noises, else one per algorithm."""
-    by_algorithm: dict[str, list[Label]] = {}
-    noises: dict[str, set[str]] = {}
-    for label in labels:
-        key = _algorithm_key(experiments[label])
-        by_algorithm.setdefault(key, []).append(label)
-        noises.setdefault(key, set()).add(_noise_key(experiments[label]))
-    same = len({frozenset(found) for found in noises.values()}) == 1
-    return [labels] if same else list(by_algorithm.values())
+def _products(cells: dict[Label, Built]) -> list[dict[Label, Built]]:
+    """All at once when the cells are a full product of algorithms and noises, else one group per algorithm."""
+    by_algorithm: dict[str, dict[Label, Built]] = {}
+    for label, cell in cells.items():
+        by_algorithm.setdefault(cell.algorithm_key, {})[label] = cell
+    noises = {frozenset(cell.noise_key for cell in group.values()) for group in by_algorithm.values()}
+    return [cells] if len(noises) == 1 else list(by_algorithm.values())
 
 
 def _metrics(section: StudySection) -> tuple[str, ...]:
@@ -340,3 +328,63 @@ def _cell(
     return Cell(
         value=float(per_repeat.mean()) / size, error=error / size, theory=None if exact is None else exact / size
     )
+
+
+def draw_study(result: StudyResult, folder: str | Path, document: str) -> list[Path]:
+    """Write one picture per measure; returns the files."""
+    paths: list[Path] = []
+    draw = _draw_scaling if result.section.figure == "scaling" else _draw_curves
+    for measure in result.section.measures:
+        figure, caption = draw(result, measure)
+        name = f"{result.section.name}-{measure}".replace("_", "-")
+        paths += save(figure, folder, name, caption=f"{document}. {caption}")
+    return paths
+
+
+def _draw_curves(result: StudyResult, measure: str) -> tuple[Figure, str]:
+    """Curves against rounds, a panel for every place, and their caption."""
+    section = result.section
+    example = next(iter(result.runs.values()))
+    swept = section.across.label or section.across.key.split(".")[-1]
+    panels: dict[str, dict[str, Run]] = {f"{swept}: {across}": {} for across in section.places()}
+    exact: dict[str, dict[str, np.ndarray]] = {panel: {} for panel in panels}
+    for line, across in section.labels():
+        own = section.stands_for((line, across))
+        run = result.runs[own]
+        panels[f"{swept}: {across}"][line] = with_test_error(run) if measure == TEST_ERROR else run
+        if measure in result.curves.get(own, {}):
+            exact[f"{swept}: {across}"][line] = result.curves[own][measure]
+    same = not section.across.key.startswith("problem")  # errors on different data have no common scale
+    window = max(example.rounds // SMOOTHED_SHARE, 1)
+    figure = curve_grid(
+        panels, measure, theory=exact, smooth=window, same_scale=same, title=NAMES.get(measure, measure)
+    )
+    caption = (
+        f"First line: {describe(example)} Each repeat is drawn as its mean over the last {window} rounds; lines are means over "
+        f"repeats, bands go from the 10th to the 90th percentile."
+    )
+    return figure, caption
+
+
+def _draw_scaling(result: StudyResult, measure: str) -> tuple[Figure, str]:
+    """A measure against what is swept, and its caption."""
+    section = result.section
+    x = [float(across) for across in section.places()]
+    lines = {
+        series: (x, [cell.value for cell in row.values()], [cell.error for cell in row.values()])
+        for series, row in result.cells[measure].items()
+    }
+    figure = scaling(
+        lines,
+        x_label=section.axis,
+        y_label=("relative " if section.relative else "") + NAMES.get(measure, measure),
+        reference_slopes=section.slopes or None,
+        title=section.name.replace("-", " "),
+    )
+    example = next(iter(result.runs.values()))
+    caption = (
+        f"{'After the last round' if section.tail == 1 else f'Mean over the last {section.tail} rounds'}, against {section.axis}; "
+        f"error bars of one standard error over repeats. "
+        f"First point: {describe(example)}"
+    )
+    return figure, caption

@@ -1,48 +1,38 @@
-"""Studies of privacy, by their kind: the keys that each takes, and the function that computes it."""
+"""Studies of privacy, by their kind. A new one is a file with its section, its computation and its pictures, and a line here."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config.values import suggest
-from sottovoce.studies.audit import AuditSection, run_audit
-from sottovoce.studies.gopa import SilentSection, VarianceSection, run_silent, run_variance
-from sottovoce.studies.gossip import (
-    GossipDistanceSection,
-    GossipRoundsSection,
-    LearningDistanceSection,
-    run_gossip_distance,
-    run_gossip_rounds,
-    run_learning_distance,
+from sottovoce.studies import (
+    audit,
+    gopa_silent,
+    gopa_variance,
+    gossip_distance,
+    gossip_rounds,
+    leak_direction,
+    leak_exact,
+    leak_images,
+    learning_distance,
+    walk,
+    walk_learning,
 )
-from sottovoce.studies.leak_direction import run_direction, run_exact
-from sottovoce.studies.leak_images import ImagesSection, run_images
-from sottovoce.studies.leaks import DirectionSection, ExactSection
-from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
-from sottovoce.studies.walk import WalkLearningSection, WalkSection, run_walk, run_walk_learning
-
-Run = Callable[..., PrivacyStudyResult]  # run(section, base, source=, progress=)
-
-
-class Kind(NamedTuple):
-    """What a kind of study reads, and how it is computed."""
-
-    section: type[PrivacyStudySection]
-    run: Run
-
+from sottovoce.studies.cells import Say
+from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
+from sottovoce.wording import suggest
 
 KINDS: dict[str, Kind] = {
-    "audit": Kind(AuditSection, run_audit),
-    "gopa_silent": Kind(SilentSection, run_silent),
-    "gopa_variance": Kind(VarianceSection, run_variance),
-    "gossip_distance": Kind(GossipDistanceSection, run_gossip_distance),
-    "gossip_rounds": Kind(GossipRoundsSection, run_gossip_rounds),
-    "leak_direction": Kind(DirectionSection, run_direction),
-    "leak_exact": Kind(ExactSection, run_exact),
-    "leak_images": Kind(ImagesSection, run_images),
-    "learning_distance": Kind(LearningDistanceSection, run_learning_distance),
-    "walk": Kind(WalkSection, run_walk),
-    "walk_learning": Kind(WalkLearningSection, run_walk_learning),
+    "audit": audit.KIND,
+    "gopa_silent": gopa_silent.KIND,
+    "gopa_variance": gopa_variance.KIND,
+    "gossip_distance": gossip_distance.KIND,
+    "gossip_rounds": gossip_rounds.KIND,
+    "leak_direction": leak_direction.KIND,
+    "leak_exact": leak_exact.KIND,
+    "leak_images": leak_images.KIND,
+    "learning_distance": learning_distance.KIND,
+    "walk": walk.KIND,
+    "walk_learning": walk_learning.KIND,
 }
 
 
@@ -64,7 +54,7 @@ def run_privacy_study(
     base: Mapping[str, Any],
     *,
     source: str,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Say = lambda text: None,
 ) -> PrivacyStudyResult:
     """Compute a study; `base` is the configuration of the file, which some kinds use, and `source` its name in messages."""
     return KINDS[section.kind].run(section, base, source=source, progress=progress)

@@ -12,34 +12,33 @@ agent's own record. The score is the correlation of pixels: 1 for the image itse
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from sottovoce.attacks.gradient_matching import dense_input
-from sottovoce.attacks.gradient_recovery import gradients_from_views
+from sottovoce.attacks import dense_input, gradients_from_views
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config.privacy import ObserverName, observer_named
-from sottovoce.experiments.config.values import Count, Positive, Seed
-from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments import Count, Experiment, ObserverName, Positive, Seed
 from sottovoce.noise import none
+from sottovoce.observers import observer_named
+from sottovoce.reports import reconstructions, save
 from sottovoce.simulation.views import observe
-from sottovoce.studies.curves import Cell, Cells
+from sottovoce.studies.cells import Say, computed, empty_cells, mean_over_repeats
 from sottovoce.studies.leaks import (
     ALL_OF_IT,
     NO_NOISE,
     Agent,
+    Cut,
     Leak,
     LeakSection,
-    Say,
     Several,
     described,
-    mean_over_repeats,
     require_falling,
     with_noise,
 )
-from sottovoce.studies.privacy_study import PrivacyStudyResult
+from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult
 
 MEAN = "mean over images"
 _SAME = 1e-6  # largest difference of a rebuilt feature from the record's own
@@ -82,21 +81,21 @@ class ImagesSection(LeakSection):
 def run_images(section: ImagesSection, base: Mapping[str, Any], *, source: str, progress: Say) -> PrivacyStudyResult:
     """Rebuild an image of each agent from its first gradient, under the noise for every epsilon."""
     lines, where = section.lines(), f"{source}, study {section.name!r}"
-    cells: Cells = {"correlation": {line: {} for line in lines}}
+    cells = empty_cells(section.measures, lines)
     leak = Leak(observer=section.observer, rebuilds="gradient", noise=section.noise)
     shown: dict[str, np.ndarray] = {}
     scores: dict[str, np.ndarray] = {}
-    noiseless = with_noise(section, base, [], leak, NO_NOISE, where)
+    noiseless = with_noise(Cut(section, base, (), where), leak, NO_NOISE)
     true_images = _pixels(_drawn_records(noiseless, section, where), section)
     for place in section.places():
         progress(f"study {section.name}: epsilon {place}")
-        experiment = with_noise(section, base, [], leak, place, where)
+        experiment = with_noise(Cut(section, base, (), where), leak, place)
         images = _pixels(_rebuilt(experiment, section), section)
         found = _correlations(images, true_images)  # [agents, repeats]
         for line, row in zip(lines, found, strict=False):
             cells["correlation"][line][place] = mean_over_repeats(row)
         cells["correlation"][MEAN][place] = mean_over_repeats(found.mean(axis=0))
-        cells["correlation"][ALL_OF_IT][place] = Cell(value=1.0, error=0.0)
+        cells["correlation"][ALL_OF_IT][place] = computed(1.0)
         shown[place], scores[place] = images[:, 0], found[:, 0]
     pictures = {"originals": true_images[:, 0], "rebuilt": shown, "scores": scores} | described(section, base, source)
     return PrivacyStudyResult(section=section, cells=cells, pictures=pictures)
@@ -153,3 +152,27 @@ def _correlations(images: np.ndarray, truths: np.ndarray) -> np.ndarray:
     lengths = np.sqrt((x**2).sum(axis=(-2, -1)) * (y**2).sum(axis=(-2, -1)))
     products = (x * y).sum(axis=(-2, -1))
     return np.asarray(np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0))
+
+
+def draw_images(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
+    """Write the images of a study; returns the files."""
+    section, given = result.section, result.pictures
+    assert isinstance(section, ImagesSection)
+    headings = {place: place if place == NO_NOISE else f"epsilon\n{float(place):,.0f}" for place in section.places()}
+    figure = reconstructions(
+        given["originals"],
+        {headings[place]: images for place, images in given["rebuilt"].items()},
+        scores={headings[place]: values for place, values in given["scores"].items()},
+        score_label="correlation with the original",
+    )
+    caption = (
+        f"{document}. One image of each of {len(section.agents)} agents, rebuilt from the first gradient that it took, "
+        f"as far as the messages show it. Observer: {section.observer.replace('_', ' ')}; {given['about']}. Noise in "
+        f"every column is calibrated for this observer, epsilon of an agent at delta = {given['delta']:g}. An image "
+        f"that cannot be recognised is no proof of privacy: an epsilon of some hundreds hides it from this attack, but "
+        f"promises next to nothing."
+    )
+    return save(figure, folder, section.name, caption=caption)
+
+
+KIND = Kind(ImagesSection, run_images, draw_images)

@@ -1,31 +1,23 @@
-"""What studies of leakage have in common: their sections of a file, and the experiment of a cell with the noise for its epsilon.
+"""What studies of leakage have in common: their keys of a file, and the experiment of a cell with the noise for its epsilon.
 
 Noise is calibrated to epsilon for the very observer who attacks. `sized_as` gives a scheme that has no guarantee the size that another one needs.
 """
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
-from sottovoce.experiments.build import Experiment, build
-from sottovoce.experiments.config.privacy import ObserverName
-from sottovoce.experiments.config.toml_file import parse
-from sottovoce.experiments.config.values import Positive, Section, Seed
-from sottovoce.experiments.privacy import size
+from sottovoce.errors import ConfigError
+from sottovoce.experiments import Experiment, ObserverName, Section, size
 from sottovoce.noise import none
-from sottovoce.studies.curves import CONFIG, Cell, replace_key
+from sottovoce.studies.cells import CONFIG, changed
 from sottovoce.studies.privacy_study import PrivacyStudySection
 
 NO_NOISE = "no noise"
 ALL_OF_IT = "the record itself"
-ALLOWED = "allowed"
-
-Say = Callable[[str], None]
 Agent = Annotated[int, Field(ge=0)]
 Several = Annotated[int, Field(ge=2)]
 
@@ -52,92 +44,36 @@ class Leak(Section):
         return self
 
 
-class ExactSection(LeakSection):
-    """Errors without noise."""
+class Cut(NamedTuple):
+    """One place in a file: the study, the configuration that it varies, the sections changed there, and what messages call the place."""
 
-    axis: ClassVar[str] = "loss"
-    measures: ClassVar[Mapping[str, str]] = {
-        "gradient": "largest error of an agent's gradients, relative to the largest gradient",
-        "direction": "1 - |cos| between the rebuilt and the true feature vector",
-        "sum": "largest error of a receiver's sum of messages, relative to the largest sum",
-    }
+    section: LeakSection
+    base: Mapping[str, Any]
+    changes: Sequence[Mapping[str, Any]]
+    where: str
 
-    kind: Literal["leak_exact"]
-    agent: Agent  # whose record
-    receiver: Agent  # whose sum, on a network without a relay
-    series: dict[str, dict[str, Any]] = Field(min_length=1)  # label -> sections to change
-    losses: dict[str, dict[str, Any]] = Field(min_length=1)  # label -> sections to change
-
-    def lines(self) -> list[str]:
-        """The variants, and what counts as exact."""
-        return [*self.series, ALLOWED]
-
-    def places(self) -> list[str]:
-        """The losses."""
-        return list(self.losses)
+    def experiment(self, *more: Mapping[str, Any]) -> Experiment:
+        """What stands there, with further sections changed."""
+        sections = ({CONFIG: change} for change in (*self.changes, *more))
+        return changed(self.base, self.section.set, *sections, source=self.where)
 
 
-class DirectionSection(LeakSection):
-    """Similarity against epsilon."""
-
-    axis: ClassVar[str] = "epsilon"
-    measures: ClassVar[Mapping[str, str]] = {
-        "similarity": "|cos| between rebuilt and true feature vector, all rounds",
-        "first": "the same from the first round alone",
-    }
-
-    kind: Literal["leak_direction"]
-    agent: Agent
-    series: dict[str, Leak] = Field(min_length=1)
-    epsilons: list[Positive] = Field(min_length=2)
-    repeats: Several
-    seed: Seed
-
-    def lines(self) -> list[str]:
-        """Schemes and observers, and the record itself."""
-        return [*self.series, ALL_OF_IT]
-
-    def places(self) -> list[str]:
-        """No noise, then falling epsilon."""
-        return [NO_NOISE, *(f"{epsilon:g}" for epsilon in self.epsilons)]
-
-    @model_validator(mode="after")
-    def _falls(self) -> Self:
-        require_falling(self.epsilons)
-        return self
-
-
-def built(section: LeakSection, base: Mapping[str, Any], changes: list[dict[str, Any]], where: str) -> Experiment:
-    """The experiment of the base with the keys of the study replaced, and then these sections."""
-    data = copy.deepcopy(dict(base))
-    for key, value in section.set.items():
-        replace_key(data, key, value)
-    for change in changes:
-        replace_key(data, CONFIG, change)
-    return build(parse(data, source=where))
-
-
-def with_noise(
-    section: LeakSection, base: Mapping[str, Any], changes: list[dict[str, Any]], leak: Leak, place: str, where: str
-) -> Experiment:
+def with_noise(cut: Cut, leak: Leak, place: str) -> Experiment:
     """The experiment with the noise for this epsilon, of the observer who looks."""
     watched = {"privacy": {"observers": [leak.observer]}}
     if place == NO_NOISE:
-        unsized = {**leak.noise, "std": 1.0}
-        return replace(built(section, base, [*changes, watched, {"noise": unsized}], where), noise=none())
+        return replace(cut.experiment(watched, {"noise": {**leak.noise, "std": 1.0}}), noise=none())
     wanted = {**(leak.noise if leak.sized_as is None else leak.sized_as), "epsilon": float(place)}
-    experiment = built(section, base, [*changes, watched, {"noise": wanted}], where)
+    experiment = cut.experiment(watched, {"noise": wanted})
     if leak.sized_as is None:
         return experiment
     assert experiment.noise.law is not None  # what is calibrated has a law
-    return built(
-        section, base, [*changes, watched, {"noise": {**leak.noise, "std": size(experiment.noise.law)}}], where
-    )
+    return cut.experiment(watched, {"noise": {**leak.noise, "std": size(experiment.noise.law)}})
 
 
 def described(section: LeakSection, base: Mapping[str, Any], source: str) -> dict[str, Any]:
     """What a caption says of the experiment."""
-    experiment = built(section, base, [{"noise": {"kind": "none"}}], source)
+    experiment = Cut(section, base, (), source).experiment({"noise": {"kind": "none"}})
     delta = None if experiment.privacy is None else experiment.privacy.delta
     return {
         "about": f"{experiment.topology.num_agents} agents whose gradients are of one record each, "
@@ -153,6 +89,9 @@ def require_falling(epsilons: list[float]) -> None:
         raise ValueError(f"epsilons {epsilons} must fall, so that every place has more noise than the one before")
 
 
-def mean_over_repeats(values: np.ndarray, theory: float | None = None) -> Cell:
-    """The mean over repeats; its standard error is that over repeats."""
-    return Cell(value=float(values.mean()), error=float(values.std(ddof=1)) / len(values) ** 0.5, theory=theory)
+def require_one_record(experiment: Experiment, agent: int, where: str) -> None:
+    """Refuse an agent whose gradients are those of several records."""
+    sizes = experiment.problem.sizes
+    if agent >= len(sizes) or sizes[agent] != 1:
+        held = "there is no such agent" if agent >= len(sizes) else f"it has {sizes[agent]} records"
+        raise ConfigError(f"{where}: agent {agent} must have one record; {held}. Use as many records as agents.")

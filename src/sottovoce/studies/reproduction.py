@@ -1,90 +1,31 @@
 """Reproductions: a document's experiment as a configuration, the claims it makes, and a verdict on each.
 
 A reproduction is a folder with `config.toml` (an ordinary configuration plus `[[study]]`, `[[privacy_study]]` and `[[claim]]` tables),
-`expected.json` (the numbers and verdicts we found, with tolerances) and a README. A claim is checked at every place of its study:
-
-    ratio    value of one series over another, at_most or at_least a number
-    slope    slope of a series in log-log against the across values, between two numbers
-    gap      slope in log-log of the ratio of one series to another, between two numbers; the ratios are shown beside it
-    falls    a series falls along the across values: last over first at_most a number
-
-"holds" when it holds everywhere, "does not hold" when nowhere, otherwise "holds when" with the places.
+`expected.json` (the numbers and verdicts we found, with tolerances) and a README.
 """
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config.config import Section
-from sottovoce.experiments.config.toml_file import apply_override, read_toml
-from sottovoce.experiments.config.values import NonNegative, brief_value, checked_label, complaint
-from sottovoce.problems.loaders.text import read_text
-from sottovoce.studies.curves import Cell, StudyResult, StudySection, run_study
-from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
+from sottovoce.experiments import NonNegative, Section, apply_override, checked_label, complaint, read_toml
+from sottovoce.problems import read_text
+from sottovoce.studies.cells import Cell, Say
+from sottovoce.studies.claims import Answer, AnyStudy, ClaimSection, Verdict, check_claim, judge
+from sottovoce.studies.curves import StudyResult, StudySection, draw_study, run_study
+from sottovoce.studies.kinds import KINDS, read_privacy_study, run_privacy_study
 from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
+from sottovoce.wording import brief_value
 
-Cells = Mapping[str, Mapping[str, Cell]]  # [series][across]
-AnyStudy = StudySection | PrivacyStudySection
 AnySection = TypeVar("AnySection", bound=Section)
 
-
-class RatioCheck(Section):
-    """One series against another."""
-
-    kind: Literal["ratio"]
-    of: str
-    to: str
-    at_most: float | None = None
-    at_least: float | None = None
-
-    @model_validator(mode="after")
-    def _has_a_bound(self) -> Self:
-        if self.at_most is None and self.at_least is None:
-            raise ValueError("a ratio needs at_most or at_least; without one it would always hold")
-        return self
-
-
-class SlopeCheck(Section):
-    """Slope of a series in log-log."""
-
-    kind: Literal["slope"]
-    of: str
-    between: list[float] = Field(min_length=2, max_length=2)
-
-
-class GapCheck(Section):
-    """Slope in log-log of the ratio of two series."""
-
-    kind: Literal["gap"]
-    of: str
-    to: str
-    between: list[float] = Field(min_length=2, max_length=2)
-
-
-class FallsCheck(Section):
-    """Last value over first value."""
-
-    kind: Literal["falls"]
-    of: str
-    at_most: float
-
-
-class ClaimSection(Section):
-    """A sentence of the document and how it is checked."""
-
-    id: str
-    text: str
-    study: str
-    measure: str
-    check: Annotated[RatioCheck | SlopeCheck | GapCheck | FallsCheck, Field(discriminator="kind")]
+AnyResult = StudyResult | PrivacyStudyResult
 
 
 class ReproductionSection(Section):
@@ -97,7 +38,7 @@ class ReproductionSection(Section):
 class ExpectedVerdict(Section):
     """What became of a claim when the numbers were stored."""
 
-    verdict: Literal["holds", "does not hold", "holds when"]
+    verdict: Answer
     where: list[str]
 
 
@@ -122,23 +63,12 @@ class Reproduction:
     privacy_studies: tuple[PrivacyStudySection, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What became of a claim: the number found at every place, and where it holds."""
-
-    claim: ClaimSection
-    verdict: Literal["holds", "does not hold", "holds when"]
-    where: tuple[str, ...]  # places where it holds
-    numbers: dict[str, float]
-    exact: dict[str, float]  # the same from exact theory, where there is one
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
     """All a reproduction found."""
 
     reproduction: Reproduction
-    studies: dict[str, StudyResult | PrivacyStudyResult]
+    studies: dict[str, AnyResult]
     verdicts: tuple[Verdict, ...]
 
 
@@ -167,13 +97,7 @@ def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Repr
     Raises:
         ConfigError: there is no such reproduction, or its file is malformed.
     """
-    folder = Path(folder)
-    if not (folder / "config.toml").is_file():
-        named = reproductions_folder() / folder
-        if not (named / "config.toml").is_file():
-            known = ", ".join(path.parent.name for path in sorted(reproductions_folder().glob("*/config.toml")))
-            raise ConfigError(f"no reproduction {str(folder)!r}; known: {known}.")
-        folder = named
+    folder = _folder(Path(folder))
     path = folder / "config.toml"
     data = read_toml(path)
     about = _model(ReproductionSection, data.pop("reproduction", {}), f"{path}: [reproduction]")
@@ -192,10 +116,21 @@ def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Repr
     if len(by_name) < len(studies) + len(listed):
         raise ConfigError(f"{path}: two studies have one name. Give each its own.")
     for claim in claims:
-        _check_claim(claim, by_name, path)
+        check_claim(claim, by_name, str(path))
     return Reproduction(
         name=folder.name, folder=folder, about=about, base=data, studies=studies, claims=claims, privacy_studies=privacy_studies
     )  # fmt: skip
+
+
+def _folder(given: Path) -> Path:
+    """The folder of a reproduction, given as such or by its name alone."""
+    if (given / "config.toml").is_file():
+        return given
+    named = reproductions_folder() / given
+    if not (named / "config.toml").is_file():
+        known = ", ".join(path.parent.name for path in sorted(reproductions_folder().glob("*/config.toml")))
+        raise ConfigError(f"no reproduction {str(given)!r}; known: {known}.")
+    return named
 
 
 def _tables(data: dict[str, Any], name: str, path: Path) -> list[dict[str, Any]]:
@@ -238,34 +173,9 @@ def _check_reaches_a_study(override: str, studies: Sequence[StudySection], path:
         )
 
 
-def _places(study: AnyStudy) -> list[str]:
-    return study.places() if isinstance(study, PrivacyStudySection) else list(study.across.items())
-
-
-def _check_claim(claim: ClaimSection, studies: Mapping[str, AnyStudy], path: Path) -> None:
-    """Refuse a claim that names what its study does not have, before anything is run."""
-    place = f"{path}: claim {claim.id!r}"
-    if claim.study not in studies:
-        raise ConfigError(f"{place} names study {claim.study!r}, which is not one of {', '.join(sorted(studies))}.")
-    study = studies[claim.study]
-    if claim.measure not in study.measures:
-        raise ConfigError(f"{place} names measure {claim.measure!r}; its study has {', '.join(study.measures)}.")
-    lines, check = study.lines(), claim.check
-    for name in (check.of, *([check.to] if isinstance(check, RatioCheck | GapCheck) else [])):
-        if name not in lines:
-            raise ConfigError(f"{place} names series {name!r}; its study has {', '.join(lines)}.")
-    if isinstance(check, SlopeCheck | GapCheck):
-        try:
-            numbers = [float(value) for value in _places(study)]
-        except ValueError as error:
-            raise ConfigError(f"{place} asks for a slope along values that are not numbers.") from error
-        if len(set(numbers)) < 2 or min(numbers) <= 0:
-            raise ConfigError(f"{place} asks for a slope in log-log; across needs two or more numbers, all above 0.")
-
-
-def reproduce(reproduction: Reproduction, *, progress: Callable[[str], None] = lambda text: None) -> Outcome:
+def reproduce(reproduction: Reproduction, *, progress: Say = lambda text: None) -> Outcome:
     """Run all studies and judge all claims."""
-    results: dict[str, StudyResult | PrivacyStudyResult] = {}
+    results: dict[str, AnyResult] = {}
     source = str(reproduction.folder / "config.toml")
     for study in reproduction.studies:
         results[study.name] = run_study(study, reproduction.base, source=source, progress=progress)
@@ -275,49 +185,16 @@ def reproduce(reproduction: Reproduction, *, progress: Callable[[str], None] = l
     return Outcome(reproduction=reproduction, studies=results, verdicts=verdicts)
 
 
-def judge(claim: ClaimSection, cells: Cells) -> Verdict:
-    """Evaluate a claim on the cells of its study."""
-    numbers, right = _evaluate(claim, cells, lambda cell: cell.value)
-    covered = all(cell.theory is not None for row in cells.values() for cell in row.values())
-    exact = _evaluate(claim, cells, lambda cell: float(cell.theory or 0.0))[0] if covered else {}
-    where = tuple(place for place, good in right.items() if good)
-    verdict: Literal["holds", "does not hold", "holds when"] = "holds when"
-    if len(where) in (0, len(right)):
-        verdict = "holds" if where else "does not hold"
-    return Verdict(claim=claim, verdict=verdict, where=where, numbers=numbers, exact=exact)
-
-
-def _evaluate(
-    claim: ClaimSection, cells: Cells, value: Callable[[Cell], float]
-) -> tuple[dict[str, float], dict[str, bool]]:
-    check = claim.check
-    values = {place: value(cell) for place, cell in cells[check.of].items()}
-    if isinstance(check, RatioCheck | GapCheck):
-        values = {place: _quotient(number, value(cells[check.to][place]), claim) for place, number in values.items()}
-    if isinstance(check, RatioCheck):
-        low = -np.inf if check.at_least is None else check.at_least
-        high = np.inf if check.at_most is None else check.at_most
-        return values, {place: low <= number <= high for place, number in values.items()}
-    if isinstance(check, SlopeCheck | GapCheck):
-        if not all(0 < number < math.inf for number in values.values()):
-            raise ConfigError(
-                f"claim {claim.id!r} asks for a slope in log-log, but not all its values are finite and above 0."
-            )
-        x = np.log([float(place) for place in values])
-        slope = float(np.polyfit(x, np.log(list(values.values())), 1)[0])
-        shown = {"slope": slope} | (values if isinstance(check, GapCheck) else {})
-        return shown, {"slope": check.between[0] <= slope <= check.between[1]}
-    found = list(values.values())
-    ratio = _quotient(found[-1], found[0], claim)
-    return {"last over first": ratio}, {"last over first": ratio <= check.at_most}
-
-
-def _quotient(number: float, divisor: float, claim: ClaimSection) -> float:
-    if divisor == 0 or not (math.isfinite(number) or math.isfinite(divisor)):
-        raise ConfigError(
-            f"claim {claim.id!r} asks for {number:g} over {divisor:g}, which is no number. Compare other series."
-        )
-    return number / divisor
+def outcome_figures(outcome: Outcome, folder: str | Path) -> list[Path]:
+    """Draw every study of a reproduction; returns the files written."""
+    paths: list[Path] = []
+    document = outcome.reproduction.about.document
+    for result in outcome.studies.values():
+        if isinstance(result, StudyResult):
+            paths += draw_study(result, folder, document)
+        else:
+            paths += KINDS[result.section.kind].draw(result, folder, document)
+    return paths
 
 
 def expected_of(outcome: Outcome, tolerance: float) -> dict[str, Any]:
@@ -342,17 +219,14 @@ def differences(outcome: Outcome, expected: Mapping[str, Any]) -> list[str]:
     """Where an outcome departs from what is expected, one sentence each; empty when it agrees."""
     found = []
     tolerance = float(expected["tolerance"])
-    for name, measures in expected["cells"].items():
-        for measure, table in measures.items():
-            for series, row in table.items():
-                for place, value in row.items():
-                    cell = _cell(outcome, name, measure, series, place)
-                    where = f"{name}, {measure}, {series} at {place}"
-                    if cell is None:
-                        found.append(f"{where}: not in the file any more, expected {value:.5g}")
-                    # Four standard errors on top, so that a noisy cell is not mistaken for a wrong one.
-                    elif abs(cell.value - value) > tolerance * abs(value) + 4 * cell.error:
-                        found.append(f"{where}: {cell.value:.5g}, expected {value:.5g}")
+    for (name, measure, series, place), value in _expected_cells(expected["cells"]):
+        cell = _cell(outcome, name, measure, series, place)
+        where = f"{name}, {measure}, {series} at {place}"
+        if cell is None:
+            found.append(f"{where}: not in the file any more, expected {value:.5g}")
+        # Four standard errors on top, so that a noisy cell is not mistaken for a wrong one.
+        elif abs(cell.value - value) > tolerance * abs(value) + 4 * cell.error:
+            found.append(f"{where}: {cell.value:.5g}, expected {value:.5g}")
     for verdict in outcome.verdicts:
         said, wanted = _in_words(verdict.verdict, verdict.where), expected["verdicts"].get(verdict.claim.id)
         if wanted is None:
@@ -362,6 +236,15 @@ def differences(outcome: Outcome, expected: Mapping[str, Any]) -> list[str]:
                 f"claim {verdict.claim.id!r}: {said}; expected: {_in_words(wanted['verdict'], wanted['where'])}"
             )
     return found
+
+
+def _expected_cells(cells: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str, str], float]]:
+    """Every stored number with its study, measure, series and place."""
+    for name, measures in cells.items():
+        for measure, table in measures.items():
+            for series, row in table.items():
+                for place, value in row.items():
+                    yield (name, measure, series, place), value
 
 
 def _cell(outcome: Outcome, name: str, measure: str, series: str, place: str) -> Cell | None:

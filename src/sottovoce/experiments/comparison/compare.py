@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting import Guarantee, account
-from sottovoce.accounting.calibration import noise_factor
-from sottovoce.accounting.question.participation import Participation
+from sottovoce.accounting import Guarantee, Participation, account, noise_factor
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.claims import Claims

@@ -32,11 +32,12 @@ from sottovoce.experiments.comparison.compare import compare
 from sottovoce.experiments.comparison.result import Comparison
 from sottovoce.experiments.config.privacy import ObserverName
 from sottovoce.experiments.config.toml_file import parse, read_toml
-from sottovoce.experiments.config.values import Count, Positive, Section, ShownLabel, brief, complaint, suggest
+from sottovoce.experiments.config.values import Count, Positive, Section, ShownLabel, complaint
 from sottovoce.experiments.experiment import Experiment, Privacy
-from sottovoce.experiments.privacy import observer_named, sensitivities
+from sottovoce.experiments.privacy import sensitivities
 from sottovoce.noise import Gaussian, Noise
-from sottovoce.observers import Observer
+from sottovoce.observers import Observer, observer_named
+from sottovoce.wording import brief, suggest
 
 _SIZES = ("std", "scale", "epsilon", "delta")
 

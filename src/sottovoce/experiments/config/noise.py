@@ -1,19 +1,34 @@
-"""What the [noise] table of an experiment's file may say, by its `kind`."""
+"""What the [noise] table of an experiment's file may say, by its `kind`, and the noise that it names."""
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
+from sottovoce.accounting import documents
+from sottovoce.experiments.config.algorithm import AlgorithmSection
+from sottovoce.experiments.config.derived import choice, tables
 from sottovoce.experiments.config.values import Delta, Positive, Section, wrong
+from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, independent
 
 
-class NoNoise(Section):
+class NoiseSection(Section):
+    """One noise scheme; a kind adds its keys."""
+
+    kind: str
+
+    def noise(self) -> Noise:
+        """The scheme, of size one where its size is still to be calibrated."""
+        return SCHEMES[self.kind]()
+
+
+class NoNoise(NoiseSection):
     """Messages in clear."""
 
     kind: Literal["none"]
 
 
-class LawSection(Section):
+class LawSection(NoiseSection):
     """The law of one noise source, and its size: `std` or `scale`, whichever that law is given by, or an epsilon to calibrate it for."""
 
     law: Literal["laplace", "gaussian", "l2_laplace"]
@@ -26,6 +41,15 @@ class LawSection(Section):
     def size_key(self) -> Literal["std", "scale"]:
         """The key that holds the size of this law."""
         return "scale" if self.law == "l2_laplace" else "std"
+
+    def noise(self) -> Noise:
+        """The scheme with its law."""
+        keys = type(self).model_fields.keys() - LawSection.model_fields.keys()
+        return SCHEMES[self.kind](self._law(), **{key: getattr(self, key) for key in keys})
+
+    def _law(self) -> Law:
+        size: dict[str, Any] = {self.size_key: getattr(self, self.size_key) or 1.0}
+        return LAWS[self.law](**size)
 
     @model_validator(mode="after")
     def _law_has_its_number(self) -> Self:
@@ -47,26 +71,6 @@ class LawSection(Section):
         return self
 
 
-class IndependentNoise(LawSection):
-    """Each sender's own noise, which does not cancel."""
-
-    kind: Literal["independent"]
-    per_edge: bool = False
-    self_noise: bool = True
-
-
-class CancellingNoise(LawSection):
-    """Noise that cancels in the centroid, or at each receiver."""
-
-    kind: Literal["graph_homomorphic", "local_graph_homomorphic"]
-
-
-class PlainNoise(LawSection):
-    """What a trusted relay adds to the average, or agents to every gradient they take."""
-
-    kind: Literal["central", "gradient"]
-
-
 class GopaNoise(LawSection):
     """Noise shared by linked pairs with opposite signs, and each agent's own."""
 
@@ -82,14 +86,32 @@ class GopaNoise(LawSection):
         return self
 
 
-class PrescribedNoise(Section):
+class PrescribedNoise(NoiseSection):
     """The noise that Showkatbakhsh et al. prescribe for their two-stage method: the document's numbers, not a guarantee of ours."""
 
     kind: Literal["showkatbakhsh"]
     document_epsilon: Positive
     document_delta: Positive
 
+    def levels(self, algorithm: AlgorithmSection, *, rounds: int, sensitivity: float) -> Noise:
+        """The message of round t + 1 carries the noise of gradient round t; the first one is public, the last ones repeat.
 
-Noise = Annotated[
-    NoNoise | IndependentNoise | CancellingNoise | PlainNoise | GopaNoise | PrescribedNoise, Field(discriminator="kind")
-]
+        Args:
+            algorithm: the two-stage method, which says how long and with which step.
+            rounds: of the run.
+            sensitivity: of one record, in l2.
+        """
+        levels = documents.showkatbakhsh_schedule(
+            epsilon=self.document_epsilon, delta=self.document_delta, sensitivity=sensitivity,
+            **{key: algorithm.arguments()[key] for key in ("gradient_rounds", "step_size")},
+        )  # fmt: skip
+        factors = np.zeros(max(rounds, len(levels) + 1))
+        factors[1 : len(levels) + 1] = levels
+        return independent(Gaussian(std=1.0)).scaled(factors.tolist())
+
+
+TABLES = tables(SCHEMES, LawSection, {"none": NoNoise, "gopa": GopaNoise}) | {"showkatbakhsh": PrescribedNoise}
+if TYPE_CHECKING:
+    NoiseTable = NoiseSection
+else:
+    NoiseTable = Annotated[choice(TABLES), Field(discriminator="kind")]

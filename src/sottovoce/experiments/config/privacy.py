@@ -12,99 +12,16 @@ participation = "every-round"                         or "once", or { times = 3,
 budget = { epsilon = 8.0, observer = "eavesdropper", until_spent = false }
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config.values import (
-    Count,
-    Delta,
-    NonNegative,
-    Positive,
-    Section,
-    brief,
-    brief_value,
-    suggest,
-    wrong,
-)
-from sottovoce.observers import OBSERVERS, Observer, final_model
-
-_AGENT = re.compile(r"[0-9]{1,9}")
-_LINK = re.compile(r"([0-9]{1,9})\s*->\s*([0-9]{1,9})")
-_EXAMPLES = {
-    "curious_agent": "curious_agent:3",
-    "coalition": "coalition:1,2",
-    "links": "links:2->3,4->3",
-    "colluding_server": "colluding_server:0.5",
-}
-_SHARE = re.compile(r"0(\.[0-9]{1,9})?")
-
-
-def observer_named(text: str) -> Observer:
-    """The observer that a file or a command line names: "eavesdropper", "coalition:1,2", "links:2->3", "server+final_model".
-
-    Raises:
-        ConfigError: an unknown name, or agents or links that cannot be read.
-    """
-    parts = [_single(part.strip(), text) for part in text.split("+")]
-    together = parts[0]
-    for part in parts[1:]:
-        together = together + part
-    return together
-
-
-def _single(text: str, whole: str) -> Observer:
-    name, colon, rest = text.partition(":")
-    if name not in OBSERVERS:
-        given = f"{brief(name)!r}" if name == whole else f"{brief(name)!r} in {brief(whole)!r}"
-        raise ConfigError(f"unknown observer {given}{suggest(name, OBSERVERS)}")
-    make = OBSERVERS[name]
-    if name not in _EXAMPLES:
-        if colon:
-            raise ConfigError(f"observer {brief(text)!r}: {name} takes nothing after its name; write {name!r}")
-        return make()
-    found = _MEMBERS[name](make, [item.strip() for item in rest.split(",")])
-    if found is None:
-        raise ConfigError(
-            f"observer {brief(text)!r} cannot be read; write it like {_EXAMPLES[name]!r}, agents numbered from 0"
-        )
-    return found
-
-
-def _of_links(make: Callable[..., Observer], items: list[str]) -> Observer | None:
-    links = [_LINK.fullmatch(item) for item in items]
-    return make([(int(link[1]), int(link[2])) for link in links if link]) if all(links) else None
-
-
-def _of_share(make: Callable[..., Observer], items: list[str]) -> Observer | None:
-    return make(float(items[0])) if len(items) == 1 and _SHARE.fullmatch(items[0]) else None
-
-
-def _of_agents(make: Callable[..., Observer], items: list[str]) -> Observer | None:
-    return make([int(item) for item in items]) if all(_AGENT.fullmatch(item) for item in items) else None
-
-
-def _of_agent(make: Callable[..., Observer], items: list[str]) -> Observer | None:
-    if not all(_AGENT.fullmatch(item) for item in items):
-        return None
-    if len(items) > 1:
-        listed = ",".join(items)
-        raise ConfigError(
-            f"observer 'curious_agent:{listed}': one agent alone is curious; several are 'coalition:{listed}'"
-        )
-    return make(int(items[0]))
-
-
-_MEMBERS: dict[str, Callable[[Callable[..., Observer], list[str]], Observer | None]] = {
-    "curious_agent": _of_agent,
-    "coalition": _of_agents,
-    "links": _of_links,
-    "colluding_server": _of_share,
-}
+from sottovoce.experiments.config.values import Count, Delta, NonNegative, Positive, Section, wrong
+from sottovoce.observers import Observer, final_model, observer_named
+from sottovoce.wording import brief_value
 
 
 def asked(listed: Sequence[Observer]) -> list[Observer]:

@@ -1,22 +1,18 @@
-"""What the [problem] table of an experiment's file may say, by its `kind`, and how it deals out records (`partition`)."""
+"""What the [problem] table of an experiment's file may say, by its `kind`, how it deals out records (`partition`), and the problem that it names."""
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from sottovoce.experiments.config.values import (
-    LARGEST,
-    Count,
-    Fraction,
-    NonNegative,
-    Positive,
-    Section,
-    Seed,
-    brief_value,
-    wrong,
-)
+from sottovoce.experiments.config.values import LARGEST, Count, Fraction, NonNegative, Positive, Section, Seed, wrong
+from sottovoce.problems import PROBLEMS, Problem
+from sottovoce.wording import brief_value
+
+Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
+Test = tuple[np.ndarray, np.ndarray] | None  # features [n, d] and targets [n] kept away from learning
 
 
 class PartitionSection(Section):
@@ -116,6 +112,10 @@ _SIZES = {"samples": "samples (records of one agent)", "dimension": "dimension",
 class ProblemSection(Section):
     """Where the records come from, how they are scaled, and how they are split over the agents."""
 
+    if TYPE_CHECKING:
+        kind: str
+        ridge: float
+
     sizes: ClassVar[_Sizes]
 
     data: Annotated[str, AfterValidator(lambda name: "synthetic" if name == "synthetic_regression" else name)]
@@ -125,7 +125,7 @@ class ProblemSection(Section):
     unit_norm: bool = False  # every record divided by its own norm
 
     @model_validator(mode="after")
-    def _keys_fit_the_data(self) -> Self:
+    def _sizes_fit_the_data(self) -> Self:
         if self.data in _MADE_FOR and self.data not in self.sizes:
             raise wrong(f'data = "{self.data}" is made for {", ".join(_MADE_FOR[self.data])} only')
         needed = self.sizes.get(self.data, ())
@@ -136,6 +136,11 @@ class ProblemSection(Section):
             suited = ", ".join(f'"{name}"' for name, keys in self.sizes.items() if superfluous[0] in keys)
             verb, them = ("apply", "them") if len(superfluous) > 1 else ("applies", "it")
             raise wrong(f"{' and '.join(superfluous)} {verb} to data = {suited} only; remove {them}")
+        return self
+
+    @model_validator(mode="after")
+    def _keys_fit_the_data(self) -> Self:
+        needed = self.sizes.get(self.data, ())
         if needed and self.partition is not None and self.data not in _DEALT_OUT:
             raise wrong(f"partition does not apply to {self.data} data, which are made for each agent; remove it")
         if needed and self.bounds is not None:
@@ -143,6 +148,16 @@ class ProblemSection(Section):
         if self.target is not None and not self.data.lower().endswith(".csv"):
             raise wrong(f'target names a column of a .csv file, and data = "{self.data}" is none; remove it')
         return self
+
+    def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
+        """The problem of these records.
+
+        Args:
+            records: features and targets of every agent.
+            test: records kept away from learning.
+            seed: of first parameters that are drawn, where the table names none.
+        """
+        return PROBLEMS[self.kind](*records, ridge=self.ridge)
 
 
 class RegressionProblem(ProblemSection):
@@ -157,6 +172,7 @@ class LinearProblem(RegressionProblem):
     """A linear model with squared errors."""
 
     sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension")}
+    test_fraction: ClassVar[float] = 0.0
 
     kind: Literal["linear_regression"]
     samples: Count | None = None  # synthetic only: records of one agent
@@ -179,6 +195,10 @@ class MeanProblem(ProblemSection):
     """The mean of points in a box."""
 
     sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension"), "truncated_gaussian": ("samples", "dimension")}
+    ridge: ClassVar[float] = 0.0  # type: ignore[misc]
+    feature_noise: ClassVar[None] = None
+    intercept: ClassVar[bool] = False
+    test_fraction: ClassVar[float] = 0.0
 
     kind: Literal["mean_estimation"]
     radius: Positive
@@ -192,11 +212,16 @@ class MeanProblem(ProblemSection):
             raise wrong("this partition goes by label, so it needs target, the column of labels")
         return self
 
+    def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
+        """The problem of these points, whose labels count only when they are dealt out."""
+        return PROBLEMS[self.kind](records[0], radius=self.radius)
+
 
 class ClassificationProblem(ProblemSection):
     """A small network that tells classes apart."""
 
     sizes: ClassVar[_Sizes] = {}
+    intercept: ClassVar[bool] = False
 
     kind: Literal["classification"]
     ridge: NonNegative
@@ -219,5 +244,19 @@ class ClassificationProblem(ProblemSection):
             )
         return self
 
+    def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
+        """The problem of these records; without `classes`, there are as many as labels were found."""
+        labels = records[1] if test is None else [*records[1], test[1]]
+        return PROBLEMS[self.kind](
+            *records,
+            model=self.model,
+            hidden=self.hidden,
+            classes=self.classes or int(max(part.max() for part in labels)) + 1,
+            seed=seed if self.seed is None else self.seed,
+            ridge=self.ridge,
+        )
 
-Problem = Annotated[LinearProblem | LogisticProblem | MeanProblem | ClassificationProblem, Field(discriminator="kind")]
+
+ProblemTable = Annotated[
+    LinearProblem | LogisticProblem | MeanProblem | ClassificationProblem, Field(discriminator="kind")
+]

@@ -13,10 +13,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection, PrivacySection, Section
-from sottovoce.experiments.config.privacy import NESTED
-from sottovoce.experiments.config.values import brief, brief_value, suggest
-from sottovoce.problems.loaders.text import check_plain_file
+from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
+from sottovoce.experiments.config.privacy import NESTED, PrivacySection
+from sottovoce.experiments.config.values import Section
+from sottovoce.problems import check_plain_file
+from sottovoce.wording import brief, brief_value, suggest
 
 DEEPEST = 12  # levels of tables and lists; no key of ours lies deeper than six
 

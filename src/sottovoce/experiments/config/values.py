@@ -1,11 +1,11 @@
 """What every table of an experiment's file is made of: its base model, numbers that occur in several tables, and how to complain."""
 
-import difflib
-from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import ErrorDetails, PydanticCustomError
+
+from sottovoce.wording import brief, brief_value
 
 # Products, quotients and squares of numbers within these stay within floating point. Beyond them nothing has a meaning: with noise of
 # 1e300 a sum of squares is infinite, and so would be every number that is computed from it.
@@ -32,17 +32,6 @@ def wrong(message: str) -> PydanticCustomError:
     return PydanticCustomError("does_not_fit", "{message}", {"message": message})
 
 
-def brief(text: str, longest: int = 60) -> str:
-    """Text that somebody wrote, for a message: cut when long, and without characters that do something to a terminal."""
-    cut = text if len(text) <= longest else text[: longest - 3] + "..."
-    return cut if cut.isprintable() else ascii(cut)[1:-1]
-
-
-def brief_value(given: object) -> str:
-    """A value as Python writes it, for a message."""
-    return brief(repr(given), 100)
-
-
 def complaint(detail: ErrorDetails) -> str:
     """What pydantic says about one value, in one sentence without its full stop: where it is, what is wrong, what was given."""
     place = ".".join(brief(str(step)) for step in detail["loc"] if step != "[key]")
@@ -54,13 +43,6 @@ def complaint(detail: ErrorDetails) -> str:
             return f"{place}: {message}"
         case _:
             return f"{place}: {message[0].lower()}{message[1:]}; given {brief_value(detail['input'])}"
-
-
-def suggest(given: str, choices: Iterable[str]) -> str:
-    """The end of a complaint about an unknown name: the nearest known one, or all of them."""
-    choices = list(choices)
-    near = difflib.get_close_matches(given, choices, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(choices)}"
 
 
 def checked_label(text: str) -> str:

@@ -1,0 +1,160 @@
+"""A study of a walking token that learns on the complete graph: test error with the noise that each account asks for at the same epsilon.
+
+    kind = "walk_learning"
+
+Logistic regression on made records, features uniform on the unit sphere, P(y = 1) = 1 / (1 + exp(-`margin` x.w*)) with a unit vector w*. No record's
+gradient is longer than 1, so L = 1, one agent's data move its gradient by at most 2, and the losses are 1/4-smooth whatever the data. Every noise is in
+the gradient, and in each hop; an agent adds `contributions` gradients at most.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sottovoce.accounting import calibrate, walk
+from sottovoce.algorithms import random_walk
+from sottovoce.experiments import Count, Delta, Positive, Seed, simulate
+from sottovoce.noise import Gaussian, Noise, gradient, none
+from sottovoce.observers import curious_agent, eavesdropper
+from sottovoce.problems import ConvexSmooth, LogisticRegression, logistic_regression
+from sottovoce.reports import save, scaling
+from sottovoce.studies.cells import Say, computed, empty_cells, mean_over_repeats
+from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection, points_of
+from sottovoce.studies.walk import WHAT_IS_PROVEN, Fewest
+from sottovoce.topologies import Topology, complete
+
+NOISE_FREE, LOCAL_NOISE, PUBLISHED_NOISE, PROVEN_NOISE = "noise-free", "local", "published", "proven"
+SMOOTHNESS = 0.25  # of the logistic loss with features of norm 1, whatever the data
+
+
+class WalkLearningSection(PrivacyStudySection):
+    """Test error of the token at the noise of every account."""
+
+    axis: ClassVar[str] = "epsilon of the whole walk"
+    measures: ClassVar[Mapping[str, str]] = {
+        "test_error": "share of wrong answers on test records",
+        "std": "standard deviation of the noise in a gradient",
+    }
+
+    kind: Literal["walk_learning"]
+    agents: Fewest
+    samples: Count  # records of one agent
+    test_records: Count
+    dimension: Count
+    margin: Positive
+    step_size: Annotated[float, Field(gt=0, le=2 / SMOOTHNESS)]
+    hops: Count
+    contributions: Count
+    epsilons: list[Positive] = Field(min_length=1)
+    delta: Delta
+    tail: Count  # average over so many hops at the end
+    repeats: Annotated[int, Field(ge=2)]
+    seed: Seed
+
+    def lines(self) -> list[str]:
+        """Whose noise is used."""
+        return [LOCAL_NOISE, PUBLISHED_NOISE, PROVEN_NOISE, NOISE_FREE]
+
+    def places(self) -> list[str]:
+        """The epsilons."""
+        return [f"{epsilon:g}" for epsilon in self.epsilons]
+
+
+def run_walk_learning(
+    section: WalkLearningSection, base: Mapping[str, Any], *, source: str, progress: Say
+) -> PrivacyStudyResult:
+    """Let the token learn with the noise of every account."""
+    progress(f"study {section.name}: noise for {', '.join(section.places())}")
+    topology = complete(section.agents).with_walk()
+    stds = {place: stds_for(section, topology, float(place)) for place in section.places()}
+    noises: dict[float, Noise] = {0.0: none()}
+    noises |= {std: gradient(Gaussian(std=std)) for row in stds.values() for std in row.values() if std > 0}
+    problem, test = made_records(section)
+    progress(f"study {section.name}: {len(noises)} noises together, {section.hops} hops, {section.repeats} repeats")
+    runs = simulate(
+        problem, topology, {"walk": _algorithm(section)}, noises, rounds=section.hops, repeats=section.repeats, seed=section.seed,
+        record=("accuracy",), test=test, progress=False, repeats_together=1,  # one repeat at a time is the fastest for so many agents
+    )  # fmt: skip
+    cells = empty_cells(section.measures, section.lines())
+    for place, row in stds.items():
+        for line, std in row.items():
+            wrong = 1.0 - runs["walk", std].metrics["accuracy"][:, -section.tail :].astype(float).mean(axis=1)
+            cells["test_error"][line][place] = mean_over_repeats(wrong)
+            cells["std"][line][place] = computed(std)
+    return PrivacyStudyResult(section=section, cells=cells)
+
+
+def stds_for(section: WalkLearningSection, topology: Topology, epsilon: float) -> dict[str, float]:
+    """{line: std of the noise in a gradient} with which every account states this epsilon; 0 is no noise."""
+
+    def calibrated(observer: Any, losses: ConvexSmooth | None) -> float:
+        found = calibrate(
+            topology, _algorithm(section), gradient(Gaussian(std=1.0)), observer, rounds=section.hops, sensitivity=2.0, epsilon=epsilon,
+            delta=section.delta, losses=losses, agent=1,
+        )  # fmt: skip
+        assert isinstance(found.law, Gaussian)
+        return found.law.std
+
+    published = walk.published_std_for(
+        epsilon=epsilon,
+        num_agents=section.agents,
+        contributions=section.contributions,
+        lipschitz=1.0,
+        delta=section.delta,
+    )
+    return {
+        LOCAL_NOISE: calibrated(eavesdropper(), None),
+        PUBLISHED_NOISE: published,
+        PROVEN_NOISE: calibrated(curious_agent(0), ConvexSmooth(beta=SMOOTHNESS)),
+        NOISE_FREE: 0.0,
+    }
+
+
+def made_records(section: WalkLearningSection) -> tuple[LogisticRegression, tuple[np.ndarray, np.ndarray]]:
+    """The problem, its record gradients clipped to 1 (which cuts none), and test records (features [n, d], labels [n])."""
+    generator = np.random.default_rng(section.seed)
+    count, d = section.agents * section.samples, section.dimension
+    features = generator.standard_normal((count + section.test_records, d))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    hidden = generator.standard_normal(d)
+    logits = section.margin * (features @ hidden) / np.linalg.norm(hidden)
+    labels = np.where(generator.random(len(logits)) < 1.0 / (1.0 + np.exp(-logits)), 1.0, -1.0)
+    shape = (section.agents, section.samples)
+    problem = logistic_regression(features[:count].reshape(*shape, d), labels[:count].reshape(shape), ridge=0.0)
+    return problem.with_clipping(1.0, "l2"), (features[count:], labels[count:])
+
+
+def _algorithm(section: WalkLearningSection) -> Any:
+    return random_walk(step_size=section.step_size, contributions=section.contributions)
+
+
+def draw_walk_learning(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
+    """Write test error and noise against epsilon; returns the files."""
+    section = result.section
+    assert isinstance(section, WalkLearningSection)
+    paths: list[Path] = []
+    told = (
+        f"{document}. {section.agents:,} agents with {section.samples} made records each, {section.hops:,} hops on the complete graph, step "
+        f"{section.step_size:g}, at most {section.contributions} contributions of an agent, delta = {section.delta:g}, all data of an agent "
+        f"protected. Observer: 'local' holds towards whoever reads every hop, the others towards one curious agent. 'published' is Lemma 1 of "
+        f"the document, as printed; {WHAT_IS_PROVEN}. "
+    )
+    ends = {
+        "test_error": f"Mean over the last {section.tail:,} hops and {section.repeats} repeats; bars of one standard error over repeats.",
+        "std": "The noise that each account asks for.",
+    }
+    for measure, end in ends.items():
+        series = points_of(result, measure)
+        if measure == "std":
+            series = {line: points for line, points in series.items() if min(points[1]) > 0}
+        figure = scaling(
+            series, x_label=section.axis, y_label=section.measures[measure], title="learning by a walking token"
+        )
+        paths += save(figure, folder, f"{section.name}-{measure}".replace("_", "-"), caption=told + end)
+    return paths
+
+
+KIND = Kind(WalkLearningSection, run_walk_learning, draw_walk_learning)
