@@ -112,7 +112,7 @@ def test_a_refuted_guarantee_leaves_with_one_and_says_so(sottovoce, audited, bro
     [
         (["--pairs", "100"], "--confidence"),
         (["--confidence", "0.99"], "--pairs"),
-        ([*map(str, ASKED), "--attack", "guess"], "choose one of best, likelihood"),
+        ([*map(str, ASKED), "--attack", "guess"], "choose one of 'best', 'likelihood'"),
         ([*map(str, ASKED), "--observer", "everybody"], "unknown observer"),
         ([*map(str, ASKED), "--observer", "server"], "has none"),
         ([*map(str, ASKED), "--observer", "curious_agent:7"], "no agent 7"),

@@ -11,6 +11,7 @@ from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, U
 from sottovoce.experiments import build, final_metrics, load, parse, privacy, run_experiment
 from sottovoce.experiments import run as run_module
 from sottovoce.experiments.record import Record, load_guarantees
+from sottovoce.observers import observer_named
 
 DELTA, ROUNDS = 1e-5, 12
 BASE = {
@@ -130,7 +131,7 @@ def test_where_less_is_proven_than_was_sent_every_longer_run_bounds_what_is_spen
     spent = privacy.spending(experiment)
     np.testing.assert_allclose(spent, [alone[t:].min() for t in range(6)])
     assert (np.diff(spent) >= 0).all()
-    sent = privacy.guarantee(experiment, privacy.observer_named("eavesdropper")).epsilon(DELTA)
+    sent = privacy.guarantee(experiment, observer_named("eavesdropper")).epsilon(DELTA)
     assert spent[-1] < 0.8 * sent
 
 

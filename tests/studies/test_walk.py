@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 import sottovoce as sv
 from sottovoce.accounting import gaussian, walk
-from sottovoce.studies import walk_learning
+from sottovoce.studies import walk as walk_study
 from sottovoce.studies.kinds import read_privacy_study, run_privacy_study
 from sottovoce.studies.reproduction import read_reproduction
 
@@ -61,7 +61,7 @@ def test_the_noise_in_the_sizes_of_the_document_is_the_reference():
     topology = sv.topologies.complete(2000).with_walk()
     expected = {10.0: (3.74876, 2.57862), 1.0: (29.2694, 20.3619)}
     for epsilon, stds in expected.items():
-        found = walk_learning.stds_for(section, topology, epsilon)
+        found = walk_study.stds_for(section, topology, epsilon)
         assert (found["local"], found["published"]) == pytest.approx(stds, rel=1e-5)
         asked = {"num_agents": 2000, "contributions": 12, "sensitivity": 2.0, "delta": 1e-6, "rounds": 20_000}
         assert walk.proven_epsilon(std=found["proven"], **asked) == pytest.approx(epsilon, rel=1e-4)
@@ -70,11 +70,11 @@ def test_the_noise_in_the_sizes_of_the_document_is_the_reference():
 
 
 def test_records_keep_the_promises_that_the_accounts_rest_on():
-    problem, (features, labels) = walk_learning.made_records(read_privacy_study(LEARNING))
+    problem, (features, labels) = walk_study.made_records(read_privacy_study(LEARNING))
     np.testing.assert_allclose(np.linalg.norm(problem.features, axis=-1), 1.0)
     np.testing.assert_allclose(np.linalg.norm(features, axis=-1), 1.0)
     assert set(np.unique(labels)) == {-1.0, 1.0}
-    assert problem.losses.beta <= walk_learning.SMOOTHNESS * (1 + 1e-12)
+    assert problem.losses.beta <= walk_study.SMOOTHNESS * (1 + 1e-12)
     assert problem.sensitivity(unit="agent", adjacency="replace", norm="l2") == pytest.approx(2.0)
     far = 100.0 * np.ones(3)  # clipping cuts nothing: the gradient is that of the plain problem
     plain = sv.problems.logistic_regression(problem.features, problem.labels, ridge=0.0)

@@ -7,8 +7,7 @@ import pytest
 from sottovoce.studies.cells import Cell
 from sottovoce.studies.kinds import KINDS, read_privacy_study, run_privacy_study
 from sottovoce.studies.privacy_study import PrivacyStudyResult, points_of
-from sottovoce.studies.walk import draw_walk
-from sottovoce.studies.walk_learning import draw_walk_learning
+from sottovoce.studies.walk import draw_walk, draw_walk_learning
 
 WALK = {"kind": "walk", "name": "w", "agents": [10, 1000], "hops_per_agent": 100, "epsilon": 0.1, "delta": 1e-7}
 LEARNING = {

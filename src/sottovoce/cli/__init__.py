@@ -88,18 +88,10 @@ def main_options(
         raise typer.Exit(2)
 
 
-app.command("demo")(demo)
-app.command("new")(new)
-app.command("run")(run)
-app.command("account")(account)
-app.command("audit")(audit)
-app.command("calibrate")(calibrate)
-app.command("pairwise")(pairwise)
-app.command("gradients")(gradients)
-app.command("compare")(compare)
-app.command("reproduce")(reproduce)
-app.command("list")(list_choices)
-app.command("doctor")(doctor)
+for _command in (
+    demo, new, run, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, doctor,
+):  # fmt: skip
+    app.command(_command.__name__.removesuffix("_choices"))(_command)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sottovoce.attacks.audit import Audit, audit, audit_seconds, check_audit_size
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.privacy import sensitivities, stated_delta
+from sottovoce.experiments.privacy import parts_of, question, stated_delta
 from sottovoce.linear import exchange_topologies
 from sottovoce.observers import Observer, view
 from sottovoce.resources import LONG, in_time
@@ -46,15 +46,17 @@ def audit_observer(
         ConfigError: nothing is said about privacy, or the observer does not fit.
         UnsupportedClaim: nothing is proved for this observer, or a run cannot keep to what was promised.
     """
-    sensitivity = sensitivities(experiment)  # refuses an experiment without privacy
-    privacy = experiment.privacy
-    assert privacy is not None
     return audit(
-        experiment.topology, experiment.algorithm, experiment.noise, observer, rounds=experiment.rounds, sensitivity=sensitivity,
-        delta=stated_delta(experiment), confidence=confidence, pairs=pairs, unit=privacy.unit, adjacency=privacy.adjacency,
-        participation=privacy.participation, losses=privacy.losses, agent=agent, same_model=privacy.same_model, seed=experiment.seed,
+        *parts_of(experiment),
+        observer,
+        delta=stated_delta(experiment),
+        confidence=confidence,
+        pairs=pairs,
+        agent=agent,
+        seed=experiment.seed,
         attack=attack,
-    )  # fmt: skip
+        **question(experiment),
+    )
 
 
 def audits(
@@ -67,9 +69,16 @@ def audits(
     agent: int | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Audit]:
-    """Attack what every observer sees; without observers, those of the experiment.
+    """Attack what every observer sees.
 
-    The arguments are those of `audit_observer`; all verdicts together have the confidence.
+    Args:
+        experiment: with a section on privacy.
+        observers: who looks; empty: those of the experiment.
+        pairs: runs of each of the two worlds.
+        confidence: of all verdicts together.
+        attack: "best" or one by name.
+        agent: whose data; None is the one of whom an observer learns most.
+        progress: told who is played next.
 
     Raises:
         ConfigError: no observer is named here or in the experiment, or one that this network does not have.

@@ -97,7 +97,13 @@ class Calibrated:
 
 
 def calibrate_file(file: Path, overrides: Sequence[str], given: Given, observer: str | None) -> Calibrated:
-    """Find the number that is not given, for an observer by name, or the first of the file.
+    """Find the number that is not given.
+
+    Args:
+        file: a configuration with a section [privacy].
+        overrides: `section.key=value`, used instead of what the file says.
+        given: the numbers that are known.
+        observer: for whom, by name; None: the first of the file.
 
     Raises:
         ConfigError: a file that cannot be read, or nobody to calibrate for.

@@ -37,8 +37,26 @@ class Claims:
     same_model: bool | None = None
     batch_size: int | None = None
 
+    def question(self, *, rounds: int, sensitivity: ArrayLike) -> dict[str, Any]:
+        """What `account`, `calibrate` and `audit` are asked, as their keywords; the one place where they are spelled out."""
+        return {
+            "rounds": rounds,
+            "sensitivity": sensitivity,
+            "unit": self.unit,
+            "adjacency": self.adjacency,
+            "participation": self.participation,
+            "losses": self.losses,
+            "same_model": self.same_model,
+        }
+
     def enforced(self, problem: Any, algorithm: Algorithm, noise: Noise, *, norm: Norm) -> list[float]:
         """[K] the largest change of each agent's gradient in one round, or of its clipped update, that clipping allows.
+
+        Args:
+            problem: whose gradients are clipped.
+            algorithm: whose updates may be clipped instead.
+            noise: that hides the change.
+            norm: in which the change is measured.
 
         Raises:
             ConfigError: nothing is clipped.
@@ -86,7 +104,14 @@ class Claims:
     def refuse_sensitivity(
         self, problem: Any, algorithm: Algorithm, noise: Noise, *, sensitivity: ArrayLike, norm: Norm
     ) -> None:
-        """Refuse a sensitivity, one for all agents or one each, below what clipping allows; a larger one is true as well.
+        """Refuse a sensitivity below what clipping allows; a larger one is true as well.
+
+        Args:
+            problem: whose gradients are clipped.
+            algorithm: whose updates may be clipped instead.
+            noise: that hides the change.
+            sensitivity: one for all agents or one each.
+            norm: in which it is measured.
 
         Raises:
             ConfigError: it is too small for some agent, or nothing is clipped.

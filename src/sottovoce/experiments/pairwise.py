@@ -20,7 +20,7 @@ from sottovoce.accounting import Guarantee, LinearValidity, account_each, gaussi
 from sottovoce.accounting.gossip import pairwise
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.privacy import sensitivities
+from sottovoce.experiments.privacy import parts_of, question, sensitivities
 from sottovoce.linear import bound_rounds
 from sottovoce.noise import Gaussian
 from sottovoce.observers import curious_agent
@@ -114,7 +114,7 @@ def pairs_of(experiment: Experiment, *, attacker: int | None = None, progress: P
     distances = graph_distances(topology)
     looking = most_central(distances) if attacker is None else _agent(attacker, topology.num_agents)
     sizes = np.array(sensitivities(experiment))
-    proven = _proven(experiment, looking, sizes)
+    proven = tuple(account_each(*parts_of(experiment), curious_agent(looking), **question(experiment)))
     validity: LinearValidity = "exogenous-gradients"
     resolved: np.ndarray | None = None
     if _is_gossip(experiment):
@@ -124,9 +124,7 @@ def pairs_of(experiment: Experiment, *, attacker: int | None = None, progress: P
         mu, resolved = found.upper * sizes[:, None], found.resolved * sizes[:, None]
         validity, method = "adaptive", "exact loss of gossip with noise once"
     else:
-        mu = pairwise_linear_mu(
-            topology, experiment.algorithm, experiment.noise, rounds=experiment.rounds, sensitivity=sizes, progress=progress
-        )  # fmt: skip
+        mu = pairwise_linear_mu(*parts_of(experiment), rounds=experiment.rounds, sensitivity=sizes, progress=progress)
         method = "linear view of every pair"
     assert experiment.privacy is not None  # checked above
     return Pairs(
@@ -250,16 +248,6 @@ def _agent(attacker: int, num_agents: int) -> int:
     if not 0 <= attacker < num_agents:
         raise ConfigError(f"attacker = {attacker}; the agents are 0 to {num_agents - 1}. Give one of them.")
     return attacker
-
-
-def _proven(experiment: Experiment, attacker: int, sizes: np.ndarray) -> tuple[Guarantee, ...]:
-    privacy = experiment.privacy
-    assert privacy is not None  # checked before
-    found = account_each(
-        experiment.topology, experiment.algorithm, experiment.noise, curious_agent(attacker), rounds=experiment.rounds,
-        sensitivity=sizes, unit=privacy.unit, adjacency=privacy.adjacency, losses=privacy.losses, same_model=privacy.same_model,
-    )  # fmt: skip
-    return tuple(found)
 
 
 def _finite(value: float | None) -> float | None:

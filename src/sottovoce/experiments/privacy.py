@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.accounting import Guarantee, account, account_each, calibrate, sent_by_round, shown, upwards
+from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
@@ -27,6 +28,7 @@ from sottovoce.experiments.experiment import Budget, Experiment, Privacy
 from sottovoce.experiments.releases import epsilon_of_repeats, largest, release_note
 from sottovoce.noise import L2Laplace, Law, Noise
 from sottovoce.observers import Observer
+from sottovoce.topologies import Topology
 
 LINEAR_VIEW = (
     "* The linear view is exact for gradients that do not react to what agents hear; it is no guarantee when gradients depend on models "
@@ -47,6 +49,21 @@ def sensitivities(experiment: Experiment, *, norm: Norm | None = None) -> list[f
     return _claims(experiment).enforced(experiment.problem, experiment.algorithm, experiment.noise, norm=used)
 
 
+def parts_of(experiment: Experiment) -> tuple[Topology, Algorithm, Noise]:
+    """What is accounted for."""
+    return experiment.topology, experiment.algorithm, experiment.noise
+
+
+def question(experiment: Experiment, *, rounds: int | None = None) -> dict[str, Any]:
+    """What is asked of the accountant about an experiment, or about its first rounds.
+
+    Raises:
+        ConfigError: nothing is said about privacy.
+    """
+    asked_for = experiment.rounds if rounds is None else rounds
+    return _claims(experiment).question(rounds=asked_for, sensitivity=sensitivities(experiment))
+
+
 def guarantees(experiment: Experiment) -> list[Guarantee]:
     """What is proven for every observer of the experiment: for each, about the agent it learns most of.
 
@@ -59,43 +76,17 @@ def guarantees(experiment: Experiment) -> list[Guarantee]:
 
 def guarantee(experiment: Experiment, observer: Observer, *, rounds: int | None = None) -> Guarantee:
     """What is proven for one observer; `rounds` defaults to those of the experiment."""
-    privacy = _privacy(experiment)
     with _answering(observer):
-        found = account(
-            experiment.topology,
-            experiment.algorithm,
-            experiment.noise,
-            observer,
-            rounds=experiment.rounds if rounds is None else rounds,
-            sensitivity=sensitivities(experiment),
-            unit=privacy.unit,
-            adjacency=privacy.adjacency,
-            participation=privacy.participation,
-            losses=privacy.losses,
-            same_model=privacy.same_model,
-        )
+        found = account(*parts_of(experiment), observer, **question(experiment, rounds=rounds))
     return _with_premises(found, experiment)
 
 
 def guarantees_of_agents(experiment: Experiment) -> list[Guarantee]:
     """What is proven for every observer about every agent outside it: observer by observer, agents in order."""
-    privacy = _privacy(experiment)
     found: list[Guarantee] = []
     for observer in _observers(experiment):
         with _answering(observer):
-            found += account_each(
-                experiment.topology,
-                experiment.algorithm,
-                experiment.noise,
-                observer,
-                rounds=experiment.rounds,
-                sensitivity=sensitivities(experiment),
-                unit=privacy.unit,
-                adjacency=privacy.adjacency,
-                participation=privacy.participation,
-                losses=privacy.losses,
-                same_model=privacy.same_model,
-            )
+            found += account_each(*parts_of(experiment), observer, **question(experiment))
     return [_with_premises(each, experiment) for each in found]
 
 
@@ -104,30 +95,22 @@ def calibrated(experiment: Experiment, observer: Observer, *, epsilon: float, de
 
     The size of the law is rounded up to seven digits.
 
+    Args:
+        experiment: with noise of any size.
+        observer: for whom.
+        epsilon: that it may reach.
+        delta: at which.
+
     Raises:
         UnsupportedClaim: no size gives this observer a finite epsilon.
     """
-    privacy, law = _privacy(experiment), experiment.noise.law
+    law = experiment.noise.law
     if law is None:
         raise IncompatibleChoice(
             "no noise is chosen, so there is nothing to calibrate. Choose a noise kind with a law."
         )
     with _answering(observer):
-        found = calibrate(
-            experiment.topology,
-            experiment.algorithm,
-            experiment.noise,
-            observer,
-            rounds=experiment.rounds,
-            sensitivity=sensitivities(experiment),
-            epsilon=epsilon,
-            delta=delta,
-            unit=privacy.unit,
-            adjacency=privacy.adjacency,
-            participation=privacy.participation,
-            losses=privacy.losses,
-            same_model=privacy.same_model,
-        )
+        found = calibrate(*parts_of(experiment), observer, epsilon=epsilon, delta=delta, **question(experiment))
     assert found.law is not None  # rescaling keeps the law
     wanted = upwards(size(found.law) * (1 + _SLACK), _DIGITS)
     return experiment.noise.scaled(wanted / size(law))
@@ -147,26 +130,37 @@ def stated_delta(experiment: Experiment) -> float:
 def statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, Any]:
     """Guarantees as plain values for JSON: with the delta they are stated for, the budget, and what a reader must know."""
     delta, privacy = stated_delta(experiment), _privacy(experiment)
-    stated: dict[str, Any] = {"delta": delta, "guarantees": [each.describe([delta]) for each in found], "notes": []}
-    if any(each.linear_validity == "exogenous-gradients" for each in found):
-        stated["notes"].append(LINEAR_VIEW)
-    if not any(observer.final_model for observer in privacy.observers):
-        stated["notes"].append(UNRELEASED)
-    if privacy.premises and any(each.validity != "infinite" for each in found):
-        stated["notes"].append(f"Assumed besides: {'; '.join(privacy.premises)}.")
+    premises = f"Assumed besides: {'; '.join(privacy.premises)}."
+    said = {
+        LINEAR_VIEW: any(each.linear_validity == "exogenous-gradients" for each in found),
+        UNRELEASED: not any(observer.final_model for observer in privacy.observers),
+        premises: bool(privacy.premises) and any(each.validity != "infinite" for each in found),
+    }
+    stated: dict[str, Any] = {
+        "delta": delta,
+        "guarantees": [each.describe([delta]) for each in found],
+        "notes": [note for note, holds in said.items() if holds],
+    }
     if privacy.budget is not None:
-        watched = next(each.name for each in privacy.observers if same_view(each, privacy.budget.observer))
-        worst = max((each for each in found if each.observer == watched), key=lambda each: each.epsilon(delta))
-        needed = worst.epsilon(delta)
-        together = epsilon_of_repeats(worst, repeats=experiment.repeats, delta=delta)
-        stated["budget"] = {
-            **privacy.budget.describe(),
-            "needed": _finite(needed),
-            "repeats": experiment.repeats,
-            "needed_by_repeats": _finite(together),
-        }
-        stated["notes"].append(_budget_note(privacy.budget, needed, together, experiment))
+        stated["budget"], note = _spent(privacy.budget, found, experiment)
+        stated["notes"].append(note)
     return stated
+
+
+def _spent(budget: Budget, found: Sequence[Guarantee], experiment: Experiment) -> tuple[dict[str, Any], str]:
+    """What the budget's observer needs in the worst case, as plain values and in a sentence."""
+    delta = stated_delta(experiment)
+    watched = next(each.name for each in _privacy(experiment).observers if same_view(each, budget.observer))
+    worst = max((each for each in found if each.observer == watched), key=lambda each: each.epsilon(delta))
+    needed = worst.epsilon(delta)
+    together = epsilon_of_repeats(worst, repeats=experiment.repeats, delta=delta)
+    described = {
+        **budget.describe(),
+        "needed": _finite(needed),
+        "repeats": experiment.repeats,
+        "needed_by_repeats": _finite(together),
+    }
+    return described, _budget_note(budget, needed, together, experiment)
 
 
 def simulated_statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, Any]:
@@ -269,12 +263,7 @@ def _grid(rounds: int) -> list[int]:
 
 def _sent(experiment: Experiment, observer: Observer, delta: float) -> np.ndarray:
     """[rounds] epsilon of everything that any agent outside the observer has sent up to and with each round."""
-    privacy = _privacy(experiment)
-    found = sent_by_round(
-        experiment.topology, experiment.algorithm, experiment.noise, observer, rounds=experiment.rounds,
-        sensitivity=sensitivities(experiment), unit=privacy.unit, adjacency=privacy.adjacency, participation=privacy.participation,
-        losses=privacy.losses, same_model=privacy.same_model,
-    )  # fmt: skip
+    found = sent_by_round(*parts_of(experiment), observer, **question(experiment))
     if found is None:
         return np.full(experiment.rounds, np.inf)
     distinct = {tradeoff: tradeoff.epsilon(delta) for tradeoff in set(found)}

@@ -57,7 +57,11 @@ class Record:
     ) -> None:
         """Store one chunk: its metrics ([repeats, rounds of the chunk] each), then the checkpoint that makes it count.
 
-        The last chunk brings the final models, which must be safe before the checkpoint says that no round is left.
+        Args:
+            last_round: of the chunk.
+            metrics: of its rounds.
+            state: of the engine, to continue from.
+            final_models: of the last chunk; they must be safe before the checkpoint says that no round is left.
         """
         _save(_chunk_file(self.folder, last_round), metrics)
         if final_models is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -87,8 +88,7 @@ def learning_curves(
         _draw(axes, curves, looks)
         axes.set_xlabel("round")
         axes.set_ylabel(_axis_label(metric, decibel))
-        if title is not None:
-            axes.set_title(title)
+        style.put_title(axes, title)
         named = _name_line_ends(figure, axes, curves, looks)
         _legend(picture, {} if named else looks, list(curves.values()))
         put_caption(figure, caption)
@@ -108,19 +108,31 @@ def curve_grid(
 ) -> Figure:
     """Learning curves side by side on the same axes, for instance one panel per algorithm and one line per scheme.
 
-    A label looks the same in every panel. The arguments are those of `learning_curves`, one level deeper:
-    panel -> label -> run, and panel -> label -> theory curve. With same_scale=False every panel has its own vertical axis.
+    A label looks the same in every panel.
+
+    Args:
+        panels: panel -> label -> run.
+        metric: a metric that every run has.
+        theory: panel -> label -> exact expectation [rounds] in plain units, for some or all runs.
+        decibel: draw 10 log10 of the metric; None: for mean-square deviations.
+        smooth: draw each repeat as its mean over this many last rounds; say so in the caption.
+        same_scale: the same vertical axis in all panels.
+        caption: what was run, under the picture.
+        title: above the picture.
+
+    Raises:
+        ConfigError: as `learning_curves`, or theory for a panel that does not exist.
     """
     _require_some(panels, "panels")
-    unknown = [panel for panel in theory or {} if panel not in panels]
-    if unknown:
+    exact = theory or {}
+    if unknown := [panel for panel in exact if panel not in panels]:
         raise ConfigError(f"theory has curves for panel {unknown[0]!r}, which is not among {', '.join(panels)}.")
     decibel = _decibel(metric, decibel)
     curves = {}
     for panel, runs in panels.items():
         _require_some(runs, f"panel {panel!r}")
-        curves[panel] = _curves(runs, metric, (theory or {}).get(panel, {}), decibel, smooth)
-    looks = style.line_looks(list(dict.fromkeys(label for runs in panels.values() for label in runs)))
+        curves[panel] = _curves(runs, metric, exact.get(panel, {}), decibel, smooth)
+    looks = style.line_looks(list(dict.fromkeys(chain.from_iterable(panels.values()))))
     columns = 2 if len(panels) in (2, 4) else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with style.applied():
@@ -135,9 +147,8 @@ def curve_grid(
         for axes in grid.flat[max(len(panels) - columns, 0) : len(panels)]:
             axes.set_xlabel("round")
         picture.supylabel(_axis_label(metric, decibel), fontsize=10)
-        if title is not None:
-            picture.suptitle(title)
-        _legend(picture, looks, [curve for lines in curves.values() for curve in lines.values()])
+        style.put_title(picture, title)
+        _legend(picture, looks, list(chain.from_iterable(lines.values() for lines in curves.values())))
         put_caption(figure, caption)
     return figure
 

@@ -1,7 +1,5 @@
 """Privacy loss against graph distance: one line per network, and beside each what it is compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,6 +17,10 @@ from sottovoce.reports.caption import put_caption
 COMPARED = (0, (1.5, 1.5))
 LOCAL = "#6A6A6A"
 MAX_TICKS = 14
+
+_Arrays = tuple[
+    np.ndarray, np.ndarray, np.ndarray, np.ndarray
+]  # distances, middle, low and high: the middle where there is no band
 
 
 class LossLine(NamedTuple):
@@ -56,13 +58,7 @@ def loss_by_distance(
     Raises:
         ConfigError: nothing to draw, arrays of different lengths, values that are not finite or below 0, or a comparison without its line.
     """
-    if not lines:
-        raise ConfigError("lines is empty; there is nothing to draw. Give at least one line.")
-    compared = compared or {}
-    if unknown := [label for label in compared if label not in lines]:
-        raise ConfigError(f"{unknown[0]!r} is compared with no line; the lines are {', '.join(lines)}.")
-    solid = {label: _checked(label, line, log_y) for label, line in lines.items()}
-    dotted = {label: _checked(label, line, log_y) for label, line in compared.items()}
+    solid, dotted = _drawable(lines, compared or {}, log_y)
     looks = style.line_looks(list(lines))
     with style.applied():
         figure, picture = style.new_figure(7.0, 4.8)
@@ -78,41 +74,57 @@ def loss_by_distance(
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         _ticks(axes, np.unique(np.concatenate([line[0] for line in solid.values()])))
-        if log_y and least is not None and axes.get_ylim()[0] < least:
-            axes.set_ylim(bottom=least)
-        if not log_y:
-            axes.set_ylim(bottom=0.0)
-        if log_y:
-            _plain_numbers(axes)
+        _limit(axes, least, log_y)
         handles = _legend(looks, names if dotted else None, local)
         picture.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
         put_caption(figure, None)
     return figure
 
 
-_Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
+def _drawable(
+    lines: Mapping[str, LossLine], compared: Mapping[str, LossLine], log_y: bool
+) -> tuple[dict[str, _Arrays], dict[str, _Arrays]]:
+    """Lines and what they are compared with, as arrays that fit together."""
+    if not lines:
+        raise ConfigError("lines is empty; there is nothing to draw. Give at least one line.")
+    if unknown := [label for label in compared if label not in lines]:
+        raise ConfigError(f"{unknown[0]!r} is compared with no line; the lines are {', '.join(lines)}.")
+    solid, dotted = (
+        {label: _checked(label, line, log_y) for label, line in each.items()} for each in (lines, compared)
+    )
+    return solid, dotted
+
+
+def _limit(axes: Axes, least: float | None, log_y: bool) -> None:
+    """Where the vertical axis begins, and plain numbers on a short logarithmic one."""
+    if not log_y:
+        axes.set_ylim(bottom=0.0)
+        return
+    if least is not None and axes.get_ylim()[0] < least:
+        axes.set_ylim(bottom=least)
+    _plain_numbers(axes)
 
 
 def _checked(label: str, line: LossLine, log_y: bool) -> _Arrays:
-    given = [None if values is None else np.asarray(values, dtype=float) for values in line]
-    x, y = given[0], given[1]
-    assert x is not None and y is not None  # noqa: PT018 (only the band may be missing)
-    if x.ndim != 1 or x.size == 0 or any(values is not None and values.shape != x.shape for values in given):
+    x, y = np.asarray(line.distances, dtype=float), np.asarray(line.middle, dtype=float)
+    low, high = (y if values is None else np.asarray(values, dtype=float) for values in (line.low, line.high))
+    given = (x, y, low, high)
+    if x.ndim != 1 or x.size == 0 or any(values.shape != x.shape for values in given):
         raise ConfigError(f"line {label!r} needs one value for every distance, and at least one distance.")
-    for values in given:
-        if values is not None and not (np.isfinite(values) & (values >= 0)).all():
-            bad = values[~(np.isfinite(values) & (values >= 0))][0]
-            raise ConfigError(f"line {label!r} has the value {bad}; a loss to be drawn is finite and not negative.")
+    drawn = np.concatenate(given)
+    if not (right := np.isfinite(drawn) & (drawn >= 0)).all():
+        raise ConfigError(
+            f"line {label!r} has the value {drawn[~right][0]}; a loss to be drawn is finite and not negative."
+        )
     kept = y > 0 if log_y else np.ones(len(y), dtype=bool)
     if not kept.any():
         raise ConfigError(f"line {label!r} is 0 everywhere, which a logarithmic axis cannot show. Use log_y=False.")
-    low, high = (None if values is None else values[kept] for values in given[2:])
-    return x[kept], y[kept], low, high
+    return x[kept], y[kept], low[kept], high[kept]
 
 
 def _draw(axes: Axes, line: _Arrays, label: str, look: style.LineLook, *, band: bool) -> None:
     x, y, low, high = line
-    if band and low is not None and high is not None:
+    if band and ((low < y) | (high > y)).any():
         axes.fill_between(x, low, high, color=look.color, alpha=0.18, linewidth=0, label=f"_band {label}")
     shown = (
         {"linestyle": "-", "markersize": 5.5}

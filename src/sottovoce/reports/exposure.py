@@ -1,7 +1,5 @@
 """A network coloured by what one attacker learns about every agent."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -69,8 +67,7 @@ def exposure(
         drawn.set_cmap(colormaps["cividis"].with_extremes(bad="white"))
         drawn.set_clim(0.0, top)
         _mark(figure, axes, drawn, attacker)
-        if title is not None:
-            axes.set_title(title)
+        style.put_title(axes, title)
         put_caption(figure, caption)
     return figure
 

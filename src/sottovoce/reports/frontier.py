@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -33,6 +33,13 @@ SPREAD = 1.06  # points at one epsilon stand side by side within this factor, so
 LETTERS = 52  # per line of the list below a panel
 
 
+class _Looks(NamedTuple):
+    """How schemes and algorithms are told apart."""
+
+    schemes: Mapping[str, style.LineLook]
+    dashes: Mapping[str, Any]  # of algorithms
+
+
 def frontier(
     comparison: Comparison, measure: str | None = None, *, caption: str | None = None, title: str | None = None
 ) -> Figure:
@@ -53,30 +60,29 @@ def frontier(
     measure = comparison.measures[0] if measure is None else measure
     if measure not in comparison.measures:
         raise ConfigError(f"{measure!r} was not measured; choose from {', '.join(comparison.measures)}.")
-    colours = style.line_looks(list(dict.fromkeys(row.scheme for row in comparison.rows)))
     algorithms = [row.algorithm for row in comparison.references]
     if len(algorithms) > len(style.LINE_STYLES):
         raise ConfigError(
             f"{len(algorithms)} algorithms; at most {len(style.LINE_STYLES)} can be told apart. Draw fewer."
         )
-    dashes = dict(zip(algorithms, style.LINE_STYLES, strict=False))
+    schemes = style.line_looks(list(dict.fromkeys(row.scheme for row in comparison.rows)))
+    looks = _Looks(schemes, dict(zip(algorithms, style.LINE_STYLES, strict=False)))
     _require_positive(comparison, measure)
     columns = 2 if len(comparison.observers) in (2, 4) else min(len(comparison.observers), 3)
     rows = -(-len(comparison.observers) // columns)
     width = max(3.9 * columns, 6.4)
     with style.applied():
-        handles, lines = _legend(comparison, measure, colours, dashes, width)
+        handles, lines = _legend(comparison, measure, looks, width)
         figure, picture = style.new_figure(width, 3.9 * rows + 0.22 * lines)
         grid = picture.subplots(rows, columns, sharey=True, squeeze=False)
         for axes, observer in zip(grid.flat, comparison.observers, strict=False):
-            _panel(axes, comparison, observer, measure, colours, dashes)
+            _panel(axes, comparison, observer, measure, looks)
         for axes in grid.flat[len(comparison.observers) :]:
             axes.remove()
         name = NAMES.get(measure, measure.replace("_", " "))
         for axes in grid[:, 0]:
             axes.set_ylabel("\n".join(textwrap.wrap(name, 28, break_on_hyphens=False)))
-        if title is not None:
-            picture.suptitle(title)
+        style.put_title(picture, title)
         picture.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // lines))
         put_caption(figure, caption)
     return figure
@@ -118,35 +124,19 @@ def _require_positive(comparison: Comparison, measure: str) -> None:
             )
 
 
-def _panel(
-    axes: Axes,
-    comparison: Comparison,
-    observer: str,
-    measure: str,
-    colours: Mapping[str, style.LineLook],
-    dashes: Mapping[str, Any],
-) -> None:
+def _panel(axes: Axes, comparison: Comparison, observer: str, measure: str, looks: _Looks) -> None:
+    """Everything that one observer's schemes cost."""
     axes.set_xscale("log")
     axes.set_yscale("log", nonpositive="clip")
     lines: dict[tuple[str, str], list[Row]] = {}
     for row in comparison.rows:
         if row.observer == observer and row.possible:
             lines.setdefault((row.algorithm, row.scheme), []).append(row)
-    for position, ((algorithm, scheme), rows) in enumerate(lines.items()):
-        look = colours[scheme]
-        beside = SPREAD ** (position / max(len(lines) - 1, 1) - 0.5)
-        x = np.array([row.epsilon for row in rows]) * beside
-        found = [row.measured[measure] for row in rows]
-        axes.errorbar(
-            x, np.array([each.value for each in found]), yerr=np.array([each.standard_error or 0.0 for each in found]),
-            color=look.color, marker=look.marker, linestyle=dashes[algorithm], label=f"_{algorithm} {scheme}", **LINE, **BAR,
-        )  # fmt: skip
-        exact = [each.theory for each in found]
-        if all(value is not None for value in exact):
-            axes.plot(x, exact, label=f"_theory {algorithm} {scheme}", **style.THEORY)  # type: ignore[arg-type]
+    for position, rows in enumerate(lines.values()):
+        _line(axes, rows, measure, looks, SPREAD ** (position / max(len(lines) - 1, 1) - 0.5))
     for row in comparison.references:
         axes.axhline(
-            row.measured[measure].value, color=REFERENCE, linewidth=1.0, linestyle=dashes[row.algorithm], zorder=1,
+            row.measured[measure].value, color=REFERENCE, linewidth=1.0, linestyle=looks.dashes[row.algorithm], zorder=1,
             label=f"_noise-free {row.algorithm}",
         )  # fmt: skip
     axes.set_title(observer)
@@ -163,6 +153,20 @@ def _panel(
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", va="center", color="#4A4A4A")
 
 
+def _line(axes: Axes, rows: Sequence[Row], measure: str, looks: _Looks, beside: float) -> None:
+    """One scheme with one algorithm, its points moved aside by a factor, and the exact expectation where there is one."""
+    algorithm, scheme = rows[0].algorithm, rows[0].scheme
+    look, x = looks.schemes[scheme], np.array([row.epsilon for row in rows]) * beside
+    found = [row.measured[measure] for row in rows]
+    axes.errorbar(
+        x, np.array([each.value for each in found]), yerr=np.array([each.standard_error or 0.0 for each in found]),
+        color=look.color, marker=look.marker, linestyle=looks.dashes[algorithm], label=f"_{algorithm} {scheme}", **LINE, **BAR,
+    )  # fmt: skip
+    exact = [each.theory for each in found]
+    if all(value is not None for value in exact):
+        axes.plot(x, exact, label=f"_theory {algorithm} {scheme}", **style.THEORY)  # type: ignore[arg-type]
+
+
 def _ticks(axes: Axes, epsilons: Sequence[float]) -> None:
     """The epsilons compared, and no others."""
     axes.xaxis.set_major_locator(FixedLocator(list(epsilons)))
@@ -174,37 +178,28 @@ def _ticks(axes: Axes, epsilons: Sequence[float]) -> None:
 def without_guarantee(comparison: Comparison, observer: str) -> list[str]:
     """What has no guarantee for an observer at any epsilon: schemes, with the algorithms where it is not all of them."""
     algorithms = [row.algorithm for row in comparison.references]
-    found: dict[str, dict[str, bool]] = {}
+    possible: dict[str, set[str]] = {row.scheme: set() for row in comparison.rows}  # with which algorithms
     for row in comparison.rows:
-        if row.observer == observer:
-            by_algorithm = found.setdefault(row.scheme, {})
-            by_algorithm[row.algorithm] = by_algorithm.get(row.algorithm, False) or row.possible
-    empty = [name for name in algorithms if not any(scheme[name] for scheme in found.values())]
-    if len(empty) == len(algorithms):
+        if row.observer == observer and row.possible:
+            possible[row.scheme].add(row.algorithm)
+    with_some = set().union(*possible.values())
+    if not with_some:
         return ["all schemes"]
-    said = [f"all schemes with {name}" for name in empty]
-    for scheme, possible in found.items():
-        lacking = [name for name in algorithms if name not in empty and not possible[name]]
-        if lacking:
-            rest = len(lacking) + len(empty) == len(algorithms)
-            said.append(scheme if rest else f"{scheme} with {', '.join(lacking)}")
+    said = [f"all schemes with {name}" for name in algorithms if name not in with_some]
+    for scheme, has in possible.items():
+        if lacking := sorted(with_some - has, key=algorithms.index):
+            said.append(f"{scheme} with {', '.join(lacking)}" if has else scheme)
     return said
 
 
-def _legend(
-    comparison: Comparison,
-    measure: str,
-    colours: Mapping[str, style.LineLook],
-    dashes: Mapping[str, Any],
-    width: float,
-) -> tuple[list[Line2D], int]:
+def _legend(comparison: Comparison, measure: str, looks: _Looks, width: float) -> tuple[list[Line2D], int]:
     """The entries of the legend, and on how many lines they fit into this width, in inches."""
     handles = [
         Line2D([], [], label=scheme, color=look.color, marker=look.marker, linestyle="-", **LINE)
-        for scheme, look in colours.items()
+        for scheme, look in looks.schemes.items()
     ]
-    if len(dashes) > 1:
-        handles += [Line2D([], [], label=name, color="black", linestyle=dash) for name, dash in dashes.items()]
+    if len(looks.dashes) > 1:
+        handles += [Line2D([], [], label=name, color="black", linestyle=dash) for name, dash in looks.dashes.items()]
     handles.append(Line2D([], [], label="without noise", color=REFERENCE, linewidth=1.0))
     if any(row.possible and row.measured[measure].theory is not None for row in comparison.rows):
         handles.append(Line2D([], [], label="exact expectation", **style.THEORY))  # type: ignore[arg-type]

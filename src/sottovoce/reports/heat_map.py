@@ -1,7 +1,5 @@
 """The matrix of pairs as a picture: row u is whose data, column v who looks."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -39,13 +37,8 @@ def heat_map(
     Raises:
         ConfigError: not a square matrix, nothing finite in it, or a negative loss.
     """
-    values = np.array(matrix, dtype=float)
-    if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
-        raise ConfigError(f"the matrix has shape {values.shape}; it must be [K, K], one entry per ordered pair.")
-    finite = np.isfinite(values)
-    if not finite.any() or (values[finite] < 0).any():
-        raise ConfigError("the matrix needs a finite loss, and none below 0; there is nothing to colour.")
-    infinite = np.isinf(values)
+    values = _checked(matrix)
+    finite, infinite = np.isfinite(values), np.isinf(values)
     top = float(values[finite].max()) if largest is None else largest
     with style.applied():
         figure, picture = style.new_figure(6.6, 5.6)
@@ -66,7 +59,16 @@ def heat_map(
         handles += [Patch(color=CLEAR, label="infinite: something is in clear")] if infinite.any() else []
         if handles:
             picture.legend(handles=handles, loc="outside lower center", ncols=2)
-        if title is not None:
-            axes.set_title(title)
+        style.put_title(axes, title)
         put_caption(figure, caption)
     return figure
+
+
+def _checked(matrix: ArrayLike) -> np.ndarray:
+    values = np.array(matrix, dtype=float)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
+        raise ConfigError(f"the matrix has shape {values.shape}; it must be [K, K], one entry per ordered pair.")
+    finite = values[np.isfinite(values)]
+    if not finite.size or (finite < 0).any():
+        raise ConfigError("the matrix needs a finite loss, and none below 0; there is nothing to colour.")
+    return values

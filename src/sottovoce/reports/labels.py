@@ -1,7 +1,5 @@
 """What every agent's data look like: its labels, or the spread of its targets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,33 +32,41 @@ def label_distribution(
         ConfigError: no records, values that are not finite, or more than 12 labels that are texts.
     """
     agents = [np.asarray(values).ravel() for values in targets]
-    if sum(len(values) for values in agents) == 0:
-        raise ConfigError("targets hold no records; there is nothing to draw. Give one array per agent.")
-    records = np.concatenate([values for values in agents if len(values)])
-    numeric = records.dtype.kind in "iufb"
-    if not numeric and records.dtype.kind not in "US":
-        raise ConfigError(f"targets have type {records.dtype}; they must be numbers or texts.")
-    if numeric and not np.isfinite(records).all():
-        raise ConfigError("targets hold values that are not finite; remove those records or fill them in.")
-    labels = np.unique(records)
-    whole = not numeric or bool((labels == np.round(labels.astype(float))).all())
-    if not numeric and len(labels) > MAX_LABELS:
-        raise ConfigError(f"targets hold {len(labels)} texts; at most {MAX_LABELS} labels can be drawn. Group them.")
+    labels = _labels(agents)
     with style.applied():
         figure, picture = style.new_figure(float(np.clip(3.0 + 0.16 * len(agents), 6.0, 11.0)), 4.0)
         axes = picture.subplots()
         axes.set_xlabel("agent")
-        if whole and len(labels) <= MAX_LABELS:
-            _draw_bars(picture, axes, agents, labels)
-        else:
+        if labels is None:
             _draw_strips(picture, axes, agents)
+        else:
+            _draw_bars(picture, axes, agents, labels)
         axes.xaxis.set_major_locator(MaxNLocator(15, integer=True))
         axes.set_xlim(-0.8, len(agents) - 0.2)
         axes.grid(visible=False, axis="x")
-        if title is not None:
-            axes.set_title(title)
+        style.put_title(axes, title)
         put_caption(figure, caption)
     return figure
+
+
+def _labels(agents: list[np.ndarray]) -> np.ndarray | None:
+    """The labels that occur, rising; None where targets are numbers, or too many for bars."""
+    present = [values for values in agents if len(values)]
+    if not present:
+        raise ConfigError("targets hold no records; there is nothing to draw. Give one array per agent.")
+    records = np.concatenate(present)
+    numeric = records.dtype.kind in "iufb"
+    labels = np.unique(records)
+    if numeric:
+        if not np.isfinite(labels).all():
+            raise ConfigError("targets hold values that are not finite; remove those records or fill them in.")
+        whole = (labels == np.round(labels.astype(float))).all()
+        return labels if whole and len(labels) <= MAX_LABELS else None
+    if records.dtype.kind not in "US":
+        raise ConfigError(f"targets have type {records.dtype}; they must be numbers or texts.")
+    if len(labels) > MAX_LABELS:
+        raise ConfigError(f"targets hold {len(labels)} texts; at most {MAX_LABELS} labels can be drawn. Group them.")
+    return labels
 
 
 def _draw_bars(picture: SubFigure, axes: Axes, agents: list[np.ndarray], labels: np.ndarray) -> None:

@@ -1,7 +1,5 @@
 """A network as a picture: agents and links."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import networkx
@@ -53,10 +51,7 @@ def network(
     if K > MAX_AGENTS:
         raise ConfigError(f"the network has {K} agents; a picture is readable up to {MAX_AGENTS}. Draw a smaller one.")
     values = None if colours is None else _numbers(colours, (K,), "colours")
-    if labels is None:
-        labels = [str(agent) for agent in range(K)] if K <= NUMBERED else []
-    elif len(labels) != K:
-        raise ConfigError(f"{len(labels)} labels were given for {K} agents. Give one per agent.")
+    labels = _labels(labels, K)
     places = _places(topology) if positions is None else _numbers(positions, (K, 2), "positions")
     with style.applied():
         width, height = np.ptp(places, axis=0) + 1e-9
@@ -72,8 +67,7 @@ def network(
         drawn = axes.scatter(places[:, 0], places[:, 1], sizes, edgecolors="white", linewidths=1.0, zorder=3, **face)
         if values is not None:
             picture.colorbar(drawn, ax=axes, shrink=0.75, label=colour_label or "")
-        if title is not None:
-            axes.set_title(title)
+        style.put_title(axes, title)
         _draw_links(figure, axes, topology, places, sizes)
         figure.draw_without_rendering()
         faces = np.resize(drawn.get_facecolor(), (K, 4))
@@ -81,6 +75,15 @@ def network(
             axes.text(x, y, label, ha="center", va="center_baseline", fontsize=7.5, color=_contrast(colour), zorder=4)
         put_caption(figure, caption)
     return figure
+
+
+def _labels(given: Sequence[str] | None, num_agents: int) -> Sequence[str]:
+    """A text for every circle; none in a network where numbers would not be readable."""
+    if given is None:
+        return [str(agent) for agent in range(num_agents)] if num_agents <= NUMBERED else []
+    if len(given) != num_agents:
+        raise ConfigError(f"{len(given)} labels were given for {num_agents} agents. Give one per agent.")
+    return given
 
 
 def _numbers(given: ArrayLike, shape: tuple[int, ...], name: str) -> np.ndarray:

@@ -1,10 +1,9 @@
 """The pictures of what agents learn about each other, with captions that say who looks, how far it holds, and where it is from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from sottovoce.experiments import VALIDITY, Pairs, distance_rows
 from sottovoce.reports.distance import LossLine, loss_by_distance
@@ -21,33 +20,51 @@ SOURCE = "Source: sottovoce, docs/guarantees.md."
 
 def pairs_figures(pairs: Pairs, topology: Topology, folder: str | Path) -> list[Path]:
     """Heat map, loss against distance, and the network coloured for the attacker; those that can be drawn. The files written."""
-    about = pairs_caption(pairs, topology)
     finite = pairs.mu[np.isfinite(pairs.mu)]
-    paths: list[Path] = []
     if finite.size == 0:
-        return paths
-    largest = float(finite.max())
-    said = "Row: whose data; column: who looks."
-    paths += save(heat_map(pairs.mu, label=MU, largest=largest), folder, "pairs", caption=f"{said} {about}")
-    rows = [row for row in distance_rows(pairs) if np.isfinite(row.largest)]
-    if any(row.median > 0 for row in rows):
-        x = [row.distance for row in rows]
-        line = LossLine(x, [r.median for r in rows], [r.least for r in rows], [r.largest for r in rows])
-        stated = [(row.distance, row.proven) for row in rows if np.isfinite(row.proven) and row.proven > 0]
-        proven = {"all pairs": LossLine(*np.array(stated).T)} if stated and pairs.resolved is None else None
-        figure = loss_by_distance(
-            {"all pairs": line}, compared=proven, names=("linear view", f"proven, attacker {pairs.attacker}"), y_label=MU
-        )  # fmt: skip
-        endless = [str(row.distance) for row in distance_rows(pairs) if np.isinf(row.largest)]
-        beyond = f" Infinite at distance {', '.join(endless)}: not drawn." if endless else ""
-        text = f"Median over pairs, band from the least to the largest; pairs that learn nothing are not drawn.{beyond}"
-        paths += save(figure, folder, "distance", caption=f"{text} {about}")
-    own = np.delete(pairs.mu[:, pairs.attacker], pairs.attacker)
-    if drawable(topology) and np.isfinite(own).all():
-        figure = exposure(topology, pairs.mu[:, pairs.attacker], pairs.attacker, label=MU, largest=largest)
-        text = f"What agent {pairs.attacker} learns about each agent."
-        paths += save(figure, folder, "network", caption=f"{text} {about}")
+        return []
+    largest, paths = float(finite.max()), []
+    pictures = {
+        "pairs": (heat_map(pairs.mu, label=MU, largest=largest), "Row: whose data; column: who looks."),
+        "distance": _by_distance(pairs),
+        "network": _of_attacker(pairs, topology, largest),
+    }
+    for name, (figure, text) in pictures.items():
+        if figure is not None:
+            paths += save(figure, folder, name, caption=f"{text} {pairs_caption(pairs, topology)}")
     return paths
+
+
+def _by_distance(pairs: Pairs) -> tuple[Figure | None, str]:
+    """Loss against distance, where somebody learns something, and beside a linear view what is proven for the attacker."""
+    every = distance_rows(pairs)
+    rows = [row for row in every if np.isfinite(row.largest)]
+    if not any(row.median > 0 for row in rows):
+        return None, ""
+    distances, _, least, median, most, proven = np.array(rows).T
+    stated = np.isfinite(proven) & (proven > 0)
+    compared = {"all pairs": LossLine(distances[stated], proven[stated])} if stated.any() else None
+    figure = loss_by_distance(
+        {"all pairs": LossLine(distances, median, least, most)},
+        compared=compared if pairs.resolved is None else None,
+        names=("linear view", f"proven, attacker {pairs.attacker}"),
+        y_label=MU,
+    )
+    endless = [str(row.distance) for row in every if np.isinf(row.largest)]
+    beyond = f" Infinite at distance {', '.join(endless)}: not drawn." if endless else ""
+    return (
+        figure,
+        f"Median over pairs, band from the least to the largest; pairs that learn nothing are not drawn.{beyond}",
+    )
+
+
+def _of_attacker(pairs: Pairs, topology: Topology, largest: float) -> tuple[Figure | None, str]:
+    """The network coloured for the attacker, if it can be drawn and everything that it learns is finite."""
+    own = np.delete(pairs.mu[:, pairs.attacker], pairs.attacker)
+    if not drawable(topology) or not np.isfinite(own).all():
+        return None, ""
+    figure = exposure(topology, pairs.mu[:, pairs.attacker], pairs.attacker, label=MU, largest=largest)
+    return figure, f"What agent {pairs.attacker} learns about each agent."
 
 
 def drawable(topology: Topology) -> bool:

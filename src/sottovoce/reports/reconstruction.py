@@ -1,7 +1,5 @@
 """Pictures rebuilt from gradients: one row per image, the original first, then one column per amount of noise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -45,9 +43,7 @@ def reconstructions(
             f"rebuilt has columns {list(rebuilt)} and scores {list(scores)}; give a score for each image."
         )
     columns = {heading: _checked(f"rebuilt[{heading!r}]", images, first.shape) for heading, images in rebuilt.items()}
-    under = {heading: np.asarray(values, dtype=float) for heading, values in scores.items()}
-    if any(values.shape != (len(first),) or not np.isfinite(values).all() for values in under.values()):
-        raise ConfigError(f"scores must be {len(first)} finite numbers in every column, one for each image.")
+    under = {heading: _scores(values, len(first)) for heading, values in scores.items()}
     rows, width = len(first), len(columns) + 1
     if rows * width > MOST_IMAGES:
         raise ConfigError(f"{rows} x {width} images are too many for one picture; at most {MOST_IMAGES}. Draw fewer.")
@@ -59,8 +55,7 @@ def reconstructions(
             for axes, (heading, images) in zip(grid[row, 1:], columns.items(), strict=True):
                 _draw(axes, images[row], "" if row else heading, float(under[heading][row]))
         picture.supxlabel(f"below each image: {score_label}", fontsize=9)
-        if title is not None:
-            picture.suptitle(title)
+        style.put_title(picture, title)
         put_caption(figure, caption)
     return figure
 
@@ -77,6 +72,13 @@ def _draw(axes: Axes, image: np.ndarray, heading: str, score: float | None) -> N
         axes.set_title(heading, fontsize=9.5)
     if score is not None:
         axes.set_xlabel(f"{score + 0.0:.2f}".replace("-0.00", "0.00"), fontsize=8.5, labelpad=2)
+
+
+def _scores(given: ArrayLike, count: int) -> np.ndarray:
+    values = np.asarray(given, dtype=float)
+    if values.shape != (count,) or not np.isfinite(values).all():
+        raise ConfigError(f"scores must be {count} finite numbers in every column, one for each image.")
+    return values
 
 
 def _checked(name: str, images: ArrayLike, shape: tuple[int, ...] | None) -> np.ndarray:

@@ -1,9 +1,7 @@
 """Guarantees between two bounds: what attacks show and what is promised, for many schemes and observers, as a picture and as one table."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -38,19 +36,14 @@ def sandwiches(
     places = list(next(iter(audits.values()), {}))
     if not places or any(list(row) != places for row in audits.values()):
         raise ConfigError("give audits of one or more lines, each with the same variants in the same order.")
-    lines = list(audits)
-    finite = [a.epsilon for row in audits.values() for a in row.values() if math.isfinite(a.epsilon)]
-    most = 1.3 * max(finite or [a.lower.epsilon or 1.0 for row in audits.values() for a in row.values()])
+    lines, every = list(audits), [audit for row in audits.values() for audit in row.values()]
+    finite = list(filter(math.isfinite, (audit.epsilon for audit in every)))
+    most = 1.3 * max(finite or [audit.lower.epsilon or 1.0 for audit in every])
     with style.applied():
         figure, picture = style.new_figure(4.2 + 3.2 * len(places), 1.5 + 0.3 * len(lines))
         panels = picture.subplots(1, len(places), sharey=True, squeeze=False)[0]
         for axes, place in zip(panels, places, strict=True):
-            for y, line in enumerate(lines):
-                _row(axes, y, audits[line][place], most)
-            axes.set_xlim(0.0, most)
-            axes.set_title(place)
-            axes.set_xlabel("epsilon")
-            axes.grid(False, axis="y")
+            _panel(axes, place, [audits[line][place] for line in lines], most)
         panels[0].set_yticks(range(len(lines)), lines)
         panels[0].set_ylim(len(lines) - 0.5, -0.5)
         handles = [
@@ -61,8 +54,7 @@ def sandwiches(
             Line2D([], [], color=SHOWN, marker=">", linestyle="-", label="no promise; shown is the number"),
         ]
         picture.legend(handles=handles, loc="outside lower center", ncols=3)
-        if title is not None:
-            picture.suptitle(title)
+        style.put_title(picture, title)
         put_caption(figure, caption)
     return figure
 
@@ -80,6 +72,16 @@ def audit_table(audits: Mapping[str, Mapping[str, Audit]]) -> str:
                 f"{found.auc.value:.4f}", _standing(found),
             ])  # fmt: skip
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def _panel(axes: Axes, place: str, found: Sequence[Audit], most: float) -> None:
+    """The rows of one variant, on an axis up to `most`."""
+    for y, audit in enumerate(found):
+        _row(axes, y, audit, most)
+    axes.set_xlim(0.0, most)
+    axes.set_title(place)
+    axes.set_xlabel("epsilon")
+    axes.grid(False, axis="y")
 
 
 def _row(axes: Axes, y: int, found: Audit, most: float) -> None:

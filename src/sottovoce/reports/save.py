@@ -1,7 +1,5 @@
 """Write a figure as PNG and SVG, with its caption inside. The same figure gives the same bytes, and no half-written file."""
 
-from __future__ import annotations
-
 import io
 import os
 import warnings

@@ -1,8 +1,6 @@
 """An error against a swept quantity, with error bars and reference slopes."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,6 +13,13 @@ from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 
 MAX_TICKS = 8
+_ALLOWED: dict[
+    bool | None, tuple[Callable[[np.ndarray], np.ndarray], str]
+] = {  # values on a logarithmic axis, a linear one, and lengths of bars
+    True: (lambda values: values > 0, "above 0 on a logarithmic axis"),
+    False: (np.isfinite, "finite"),
+    None: (lambda values: values >= 0, "not negative"),
+}
 Points = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # x, y, y_error, each [n]
 
 
@@ -68,14 +73,9 @@ def scaling(
             )  # fmt: skip
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        if title is not None:
-            axes.set_title(title)
-        if reference_slopes:
-            _draw_slopes(axes, list(points.values()), reference_slopes)
-        if log_x:
-            _label_swept_values(axes, np.unique(np.concatenate([x for x, _, _ in points.values()])))
-        if log_y:
-            _label_short_axis(axes)
+        style.put_title(axes, title)
+        _draw_slopes(axes, list(points.values()), reference_slopes or ())
+        _label_logarithms(axes, points, log_x, log_y)
         picture.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(series), 3))
         put_caption(figure, caption)
     return figure
@@ -84,22 +84,29 @@ def scaling(
 def _checked(
     label: str, given: tuple[ArrayLike, ArrayLike, ArrayLike | None], log_x: bool, log_y: bool
 ) -> Points:  # fmt: skip
-    x, y = np.asarray(given[0], dtype=float), np.asarray(given[1], dtype=float)
-    error = None if given[2] is None else np.asarray(given[2], dtype=float)
-    arrays = {"x": x, "y": y} | ({} if error is None else {"y_error": error})
+    named = dict(zip(("x", "y", "y_error"), given, strict=True))
+    arrays = {name: np.asarray(values, dtype=float) for name, values in named.items() if values is not None}
+    x, y, error = arrays["x"], arrays["y"], arrays.get("y_error")
     if x.ndim != 1 or x.size == 0 or any(array.shape != x.shape for array in arrays.values()):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ConfigError(f"series {label!r} has shapes {shapes}; give vectors of one length, not empty.")
+    needed = {"x": log_x, "y": log_y, "y_error": None}
     for name, array in arrays.items():
-        positive = (name == "x" and log_x) or (name == "y" and log_y)
-        bad = ~np.isfinite(array) | (array <= 0 if positive else array < 0 if name == "y_error" else False)
+        allowed, need = _ALLOWED[needed[name]]
+        bad = ~(np.isfinite(array) & allowed(array))
         if bad.any():
-            need = "above 0 on a logarithmic axis" if positive else "not negative" if name == "y_error" else "finite"
             raise ConfigError(
                 f"{name} of series {label!r} has the value {array[bad][0]}; it must be finite and {need}."
             )
     order = np.argsort(x, kind="stable")
     return x[order], y[order], None if error is None else error[order]
+
+
+def _label_logarithms(axes: Axes, points: Mapping[str, Points], log_x: bool, log_y: bool) -> None:
+    if log_x:
+        _label_swept_values(axes, np.unique(np.concatenate([x for x, _, _ in points.values()])))
+    if log_y:
+        _label_short_axis(axes)
 
 
 def _label_swept_values(axes: Axes, values: np.ndarray) -> None:

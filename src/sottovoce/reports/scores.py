@@ -1,7 +1,5 @@
 """What an audit saw: the scores of its attack in the two worlds, and where it decided."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How much of a record an observer rebuilds: similarity against epsilon, and what is exact without noise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -47,8 +45,7 @@ def similarity_curves(
     """
     x, ticks = _places(epsilons)
     for label, (means, errors) in lines.items():
-        if len(means) != len(x) or len(errors) != len(x) or not all(0 <= mean <= 1 + 1e-9 for mean in means):
-            raise ConfigError(f"{label!r} needs {len(x)} similarities in [0, 1], one per epsilon, and as many errors.")
+        _check_line(label, means, errors, len(x))
     looks = style.line_looks(list(lines))
     with style.applied():
         figure, picture = style.new_figure(7.4, 4.9)
@@ -73,10 +70,14 @@ def similarity_curves(
         extra = [Line2D([], [], label="exact expectation", **style.THEORY)] if theory else []  # type: ignore[arg-type]
         picture.legend([*handles[0], *extra], [*handles[1], *(str(e.get_label()) for e in extra)],
                        loc="outside lower center", ncols=2)  # fmt: skip
-        if title is not None:
-            axes.set_title(title)
+        style.put_title(axes, title)
         put_caption(figure, caption)
     return figure
+
+
+def _check_line(label: str, means: Sequence[float], errors: Sequence[float], count: int) -> None:
+    if len(means) != count or len(errors) != count or not all(0 <= mean <= 1 + 1e-9 for mean in means):
+        raise ConfigError(f"{label!r} needs {count} similarities in [0, 1], one per epsilon, and as many errors.")
 
 
 def _places(epsilons: Sequence[float]) -> tuple[np.ndarray, list[str]]:

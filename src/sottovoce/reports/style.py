@@ -4,13 +4,12 @@ The colours are those of Okabe & Ito without yellow (too light on white) and bla
 differ in line style and marker too, so that they can be told apart in print without colour.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 
@@ -86,6 +85,12 @@ def applied() -> Iterator[None]:
     }
     with matplotlib.rc_context(settings | RC):
         yield
+
+
+def put_title(where: Axes | SubFigure, title: str | None) -> None:
+    """Write a title above a picture or a panel, if there is one."""
+    if title is not None:
+        (where.set_title if isinstance(where, Axes) else where.suptitle)(title)
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, SubFigure]:

@@ -26,7 +26,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments import Count, ObserverName, Section, audit_observer
 from sottovoce.observers import observer_named
 from sottovoce.reports import audit_table, sandwiches, save
-from sottovoce.studies.cells import CONFIG, Cell, Cells, Say, changed, computed
+from sottovoce.studies.cells import CONFIG, Cell, Cells, StudyFile, changed, computed
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
 
 LARGEST = "largest of all"
@@ -79,7 +79,7 @@ class AuditSection(PrivacyStudySection):
         return self
 
 
-def run_audit(section: AuditSection, base: Mapping[str, Any], *, source: str, progress: Say) -> PrivacyStudyResult:
+def run_audit(section: AuditSection, file: StudyFile) -> PrivacyStudyResult:
     """Audit every line in every variant.
 
     Raises:
@@ -91,13 +91,15 @@ def run_audit(section: AuditSection, base: Mapping[str, Any], *, source: str, pr
     for line, who in chosen.items():
         audits[line] = {}
         for place, change in section.across.items():
-            progress(f"study {section.name}: {line}, {place}")
-            found = _audited(section, base, who, change, each, f"{source}, study {section.name!r}, {line}, {place}")
+            file.say(f"study {section.name}: {line}, {place}")
+            found = _audited(
+                section, file.base, who, change, each, f"{file.source}, study {section.name!r}, {line}, {place}"
+            )
             if math.isinf(found.epsilon) != (line in section.clear):
                 none = math.isinf(found.epsilon)
                 said = "has no guarantee" if none else f"has epsilon = {found.epsilon:.4g}"
                 raise ConfigError(
-                    f"{source}: study {section.name!r}: {line!r} {said} with {place}. "
+                    f"{file.source}: study {section.name!r}: {line!r} {said} with {place}. "
                     f"Move it to {'clear' if none else 'series'}."
                 )
             audits[line][place] = found
@@ -184,4 +186,4 @@ def draw_audits(result: PrivacyStudyResult, folder: str | Path, document: str) -
     return [*paths, table]
 
 
-KIND = Kind(AuditSection, run_audit, draw_audits)
+KINDS = {"audit": Kind(AuditSection, run_audit, draw_audits)}

@@ -7,7 +7,7 @@ this for every section of a table of sections.
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,14 @@ class Cell:
     value: float
     error: float  # standard error over repeats; 0 for a single repeat
     theory: float | None = None
+
+
+class StudyFile(NamedTuple):
+    """The file that a study stands in: its configuration, its name in messages, and who is told what comes next."""
+
+    base: Mapping[str, Any]
+    source: str
+    say: Say
 
 
 def computed(value: float) -> Cell:

@@ -226,7 +226,14 @@ def run_study(
     source: str,
     progress: Say = lambda text: None,
 ) -> StudyResult:
-    """Run every cell of a study on top of a base configuration; `progress` is told what comes next."""
+    """Run every cell of a study.
+
+    Args:
+        section: what to vary.
+        base: the configuration of the file, which the cells change.
+        source: the name of the file in messages.
+        progress: told what comes next.
+    """
     made: dict[Label, Built] = {}
     for label in section.labels():
         if section.stands_for(label) not in made:

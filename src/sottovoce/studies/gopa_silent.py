@@ -11,7 +11,7 @@ publish, b masks that nobody repairs leave
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,7 +20,7 @@ from sottovoce.accounting import gopa
 from sottovoce.deployment.gopa import GaussianMasks, RoundedGaussian, UniformMasks, play_blocks, play_round
 from sottovoce.experiments import Count, Positive
 from sottovoce.reports import save, style
-from sottovoce.studies.cells import Say, empty_cells
+from sottovoce.studies.cells import StudyFile, empty_cells
 from sottovoce.studies.gopa_rounds import (
     CENTRAL,
     LOCAL,
@@ -74,12 +74,12 @@ class SilentSection(GopaSection):
         return self
 
 
-def run_silent(section: SilentSection, base: Mapping[str, Any], *, source: str, progress: Say) -> PrivacyStudyResult:
+def run_silent(section: SilentSection, file: StudyFile) -> PrivacyStudyResult:
     """Play one round with every number of silent parties, on the same masks; nothing of the base configuration is used."""
     n = section.parties
     generator = np.random.default_rng([section.seed, n])
     units, seed = vectors(generator, n, section.coordinates), int(generator.integers(2**63))
-    progress(f"study {section.name}: noise for the graph of {n} parties")
+    file.say(f"study {section.name}: noise for the graph of {n} parties")
     noise = _graph_noise(section, seed)
     own, mask = (RoundedGaussian(std=std * UNIT) for std in (noise.independent_std, noise.pairwise_std))
     leaving = generator.permutation(np.arange(gopa.honest_count(n, section.honest), n))
@@ -87,7 +87,7 @@ def run_silent(section: SilentSection, base: Mapping[str, Any], *, source: str, 
     found = {line: np.empty((len(section.silent), section.coordinates)) for line in (REPAIRED, UNREPAIRED)}
     residual = np.zeros(len(section.silent))
     for block in play_blocks(units, seed, out_degree=section.partners, own_noise=own, masks=GaussianMasks(law=mask)):
-        progress(f"study {section.name}: coordinates up to {block.columns.stop} of {section.coordinates}")
+        file.say(f"study {section.name}: coordinates up to {block.columns.stop} of {section.coordinates}")
         part = units[:, block.columns]
         for index, count in enumerate(section.silent):
             survivors = ~np.isin(np.arange(n), leaving[:count])
@@ -146,4 +146,4 @@ def draw_silent(result: PrivacyStudyResult, folder: str | Path, document: str) -
     return save(figure, folder, section.name, caption=caption)
 
 
-KIND = Kind(SilentSection, run_silent, draw_silent)
+KINDS = {"gopa_silent": Kind(SilentSection, run_silent, draw_silent)}

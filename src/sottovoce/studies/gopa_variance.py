@@ -15,7 +15,7 @@ H = m - (n - rho n).
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -25,7 +25,7 @@ from sottovoce.deployment.gopa import RoundedGaussian, UniformMasks, play_blocks
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments import Fraction, Section
 from sottovoce.reports import save, style
-from sottovoce.studies.cells import Say, computed, empty_cells
+from sottovoce.studies.cells import StudyFile, computed, empty_cells
 from sottovoce.studies.gopa_rounds import (
     CENTRAL,
     LOCAL,
@@ -131,7 +131,13 @@ def agree(section: VarianceSection, num_parties: int, who: Honesty) -> Agreed:
 
 
 def fewest_partners(n: int, least: int, most: int, risk: float) -> tuple[int, float]:
-    """The fewest picks with which `least` to `most` honest of n parties are not connected with this probability at most, and that probability.
+    """The fewest picks with which honest parties fall apart with at most this probability, and that probability.
+
+    Args:
+        n: parties.
+        least: honest ones that publish in the worst case.
+        most: honest ones if nobody falls silent.
+        risk: the probability.
 
     Raises:
         UnsupportedClaim: no number of picks is proved to be enough.
@@ -151,9 +157,7 @@ def fewest_partners(n: int, least: int, most: int, risk: float) -> tuple[int, fl
     return high, chance(high)
 
 
-def run_variance(
-    section: VarianceSection, base: Mapping[str, Any], *, source: str, progress: Say
-) -> PrivacyStudyResult:
+def run_variance(section: VarianceSection, file: StudyFile) -> PrivacyStudyResult:
     """Play one round for every number of parties and every line; nothing of the base configuration is used."""
     cells = empty_cells(section.measures, section.lines())
     for n, place in zip(section.parties, section.places(), strict=True):
@@ -161,7 +165,7 @@ def run_variance(
             cells["variance"][line][place], cells["partners"][line][place] = cell, computed(0.0)
         for index, (line, who) in enumerate(section.series.items()):
             agreed = agree(section, n, who)
-            progress(f"study {section.name}: {place} parties, {line}, {agreed.partners} partners")
+            file.say(f"study {section.name}: {place} parties, {line}, {agreed.partners} partners")
             errors = played_errors(agreed, section.coordinates, np.random.default_rng([section.seed, n, index]))
             cells["variance"][line][place] = mean_square(errors, agreed.own_std**2 / agreed.published)
             cells["partners"][line][place] = computed(agreed.partners)
@@ -216,4 +220,4 @@ def draw_variance(result: PrivacyStudyResult, folder: str | Path, document: str)
     return save(figure, folder, section.name, caption=caption)
 
 
-KIND = Kind(VarianceSection, run_variance, draw_variance)
+KINDS = {"gopa_variance": Kind(VarianceSection, run_variance, draw_variance)}

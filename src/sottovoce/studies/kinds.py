@@ -8,31 +8,27 @@ from sottovoce.studies import (
     audit,
     gopa_silent,
     gopa_variance,
-    gossip_distance,
-    gossip_rounds,
+    gossip,
     leak_direction,
     leak_exact,
     leak_images,
     learning_distance,
     walk,
-    walk_learning,
 )
-from sottovoce.studies.cells import Say
+from sottovoce.studies.cells import Say, StudyFile
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
 from sottovoce.wording import suggest
 
 KINDS: dict[str, Kind] = {
-    "audit": audit.KIND,
-    "gopa_silent": gopa_silent.KIND,
-    "gopa_variance": gopa_variance.KIND,
-    "gossip_distance": gossip_distance.KIND,
-    "gossip_rounds": gossip_rounds.KIND,
-    "leak_direction": leak_direction.KIND,
-    "leak_exact": leak_exact.KIND,
-    "leak_images": leak_images.KIND,
-    "learning_distance": learning_distance.KIND,
-    "walk": walk.KIND,
-    "walk_learning": walk_learning.KIND,
+    **audit.KINDS,
+    **gopa_silent.KINDS,
+    **gopa_variance.KINDS,
+    **gossip.KINDS,
+    **leak_direction.KINDS,
+    **leak_exact.KINDS,
+    **leak_images.KINDS,
+    **learning_distance.KINDS,
+    **walk.KINDS,
 }
 
 
@@ -56,5 +52,12 @@ def run_privacy_study(
     source: str,
     progress: Say = lambda text: None,
 ) -> PrivacyStudyResult:
-    """Compute a study; `base` is the configuration of the file, which some kinds use, and `source` its name in messages."""
-    return KINDS[section.kind].run(section, base, source=source, progress=progress)
+    """Compute a study.
+
+    Args:
+        section: what to compute.
+        base: the configuration of the file, which some kinds use.
+        source: the name of the file in messages.
+        progress: told what comes next.
+    """
+    return KINDS[section.kind].run(section, StudyFile(base, source, progress))

@@ -33,7 +33,7 @@ from sottovoce.noise import Gaussian
 from sottovoce.observers import Observer, observer_named
 from sottovoce.reports import save, similarity_curves
 from sottovoce.simulation.views import observe
-from sottovoce.studies.cells import Cell, Say, computed, empty_cells, mean_over_repeats
+from sottovoce.studies.cells import Cell, StudyFile, computed, empty_cells, mean_over_repeats
 from sottovoce.studies.leaks import (
     ALL_OF_IT,
     NO_NOISE,
@@ -81,16 +81,14 @@ class DirectionSection(LeakSection):
         return self
 
 
-def run_direction(
-    section: DirectionSection, base: Mapping[str, Any], *, source: str, progress: Say
-) -> PrivacyStudyResult:
+def run_direction(section: DirectionSection, file: StudyFile) -> PrivacyStudyResult:
     """Rebuild one agent's feature vector under the noise for every epsilon."""
     cells = empty_cells(section.measures, section.lines())
     for line, leak in section.series.items():
-        where = f"{source}, study {section.name!r}, {line}"
+        where = f"{file.source}, study {section.name!r}, {line}"
         for place in section.places():
-            progress(f"study {section.name}: {line}, epsilon {place}")
-            experiment = with_noise(Cut(section, base, (leak.config,), where), leak, place)
+            file.say(f"study {section.name}: {line}, epsilon {place}")
+            experiment = with_noise(Cut(section, file.base, (leak.config,), where), leak, place)
             require_one_record(experiment, section.agent, where)
             found = rebuild(experiment, observer_named(leak.observer), leak.rebuilds, section)
             rows = data_parts(found, experiment)
@@ -102,11 +100,17 @@ def run_direction(
             cells["first"][line][place] = mean_over_repeats(similarity(rows[:, 0], truth), exact)
     for table in cells.values():
         table[ALL_OF_IT] = {place: computed(1.0) for place in section.places()}
-    return PrivacyStudyResult(section=section, cells=cells, pictures=described(section, base, source))
+    return PrivacyStudyResult(section=section, cells=cells, pictures=described(section, file.base, file.source))
 
 
 def rebuild(experiment: Experiment, observer: Observer, what: str, section: DirectionSection) -> Rebuilt:
     """What an observer makes of its view.
+
+    Args:
+        experiment: what is run.
+        observer: who looks.
+        what: "gradient" of the study's agent, "average" of all gradients, or "sum" of what a receiver is sent.
+        section: the study, with its repeats and seed.
 
     Raises:
         IncompatibleChoice: another algorithm, a sum that the observer does not form, or sizes that change from round to round.
@@ -182,9 +186,7 @@ def draw_directions(result: PrivacyStudyResult, folder: str | Path, document: st
         f"it, mean over {section.repeats:,} runs with bars of two standard errors; {given['about']}. Noise is "
         f"calibrated to epsilon (of an agent, at delta = {given['delta']:g}) for the very observer who looks. "
     )
-    unsized = [line for line, leak in section.series.items() if leak.sized_as is not None]
-    if unsized:
-        told += f"No epsilon holds for '{unsized[0]}': its noise has the size that {unsized_as(section, unsized[0])} noise needs. "
+    told += _unsized(section)
     told += "A reader of averages and a neighbour see a sum over several agents, which is like each of them in part. "
     paths: list[Path] = []
     for measure, title in {"similarity": "all rounds together", "first": "the first round alone"}.items():
@@ -214,9 +216,13 @@ def chance_of(dimension: int) -> float:
     return math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
 
 
-def unsized_as(section: DirectionSection, line: str) -> str:
-    """The name of the scheme from which a line takes the size of its noise."""
-    return str((section.series[line].sized_as or {}).get("kind", "")).replace("_", " ")
+def _unsized(section: DirectionSection) -> str:
+    """The sentence about a line whose noise has no guarantee, and takes its size from another scheme."""
+    for line, leak in section.series.items():
+        if leak.sized_as is not None:
+            scheme = str(leak.sized_as.get("kind", "")).replace("_", " ")
+            return f"No epsilon holds for '{line}': its noise has the size that {scheme} noise needs. "
+    return ""
 
 
-KIND = Kind(DirectionSection, run_direction, draw_directions)
+KINDS = {"leak_direction": Kind(DirectionSection, run_direction, draw_directions)}

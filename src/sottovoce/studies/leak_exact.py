@@ -21,7 +21,7 @@ from sottovoce.experiments import Experiment
 from sottovoce.observers import eavesdropper, server
 from sottovoce.reports import save, style
 from sottovoce.simulation.views import Views, observe
-from sottovoce.studies.cells import Say, computed, empty_cells
+from sottovoce.studies.cells import StudyFile, computed, empty_cells
 from sottovoce.studies.leaks import Agent, Cut, LeakSection, require_one_record
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult
 from sottovoce.studies.rebuilt_records import Rebuilt, data_parts, leading_direction, require_constant_sizes, similarity
@@ -65,14 +65,14 @@ class Clean(NamedTuple):
     sums: np.ndarray
 
 
-def run_exact(section: ExactSection, base: Mapping[str, Any], *, source: str, progress: Say) -> PrivacyStudyResult:
+def run_exact(section: ExactSection, file: StudyFile) -> PrivacyStudyResult:
     """Rebuild gradients, feature vectors and sums of every variant, and compare them with a run without noise."""
     cells = empty_cells(section.measures, section.lines())
     for place, problem in section.losses.items():
         for line, change in section.series.items():
-            progress(f"study {section.name}: {line}, {place}")
-            where = f"{source}, study {section.name!r}, {line} with {place}"
-            experiment = Cut(section, base, (problem, change), where).experiment()
+            file.say(f"study {section.name}: {line}, {place}")
+            where = f"{file.source}, study {section.name!r}, {line} with {place}"
+            experiment = Cut(section, file.base, (problem, change), where).experiment()
             require_one_record(experiment, section.agent, where)
             for measure, error in _errors(experiment, section).items():
                 cells[measure][line][place] = computed(max(error, LEAST_ERROR))
@@ -185,4 +185,4 @@ def draw_exact(result: PrivacyStudyResult, folder: str | Path, document: str) ->
     return save(figure, folder, section.name, caption=caption)
 
 
-KIND = Kind(ExactSection, run_exact, draw_exact)
+KINDS = {"leak_exact": Kind(ExactSection, run_exact, draw_exact)}

@@ -25,7 +25,7 @@ from sottovoce.noise import none
 from sottovoce.observers import observer_named
 from sottovoce.reports import reconstructions, save
 from sottovoce.simulation.views import observe
-from sottovoce.studies.cells import Say, computed, empty_cells, mean_over_repeats
+from sottovoce.studies.cells import StudyFile, computed, empty_cells, mean_over_repeats
 from sottovoce.studies.leaks import (
     ALL_OF_IT,
     NO_NOISE,
@@ -78,18 +78,18 @@ class ImagesSection(LeakSection):
         return self
 
 
-def run_images(section: ImagesSection, base: Mapping[str, Any], *, source: str, progress: Say) -> PrivacyStudyResult:
+def run_images(section: ImagesSection, file: StudyFile) -> PrivacyStudyResult:
     """Rebuild an image of each agent from its first gradient, under the noise for every epsilon."""
-    lines, where = section.lines(), f"{source}, study {section.name!r}"
+    lines, where = section.lines(), f"{file.source}, study {section.name!r}"
     cells = empty_cells(section.measures, lines)
     leak = Leak(observer=section.observer, rebuilds="gradient", noise=section.noise)
     shown: dict[str, np.ndarray] = {}
     scores: dict[str, np.ndarray] = {}
-    noiseless = with_noise(Cut(section, base, (), where), leak, NO_NOISE)
+    noiseless = with_noise(Cut(section, file.base, (), where), leak, NO_NOISE)
     true_images = _pixels(_drawn_records(noiseless, section, where), section)
     for place in section.places():
-        progress(f"study {section.name}: epsilon {place}")
-        experiment = with_noise(Cut(section, base, (), where), leak, place)
+        file.say(f"study {section.name}: epsilon {place}")
+        experiment = with_noise(Cut(section, file.base, (), where), leak, place)
         images = _pixels(_rebuilt(experiment, section), section)
         found = _correlations(images, true_images)  # [agents, repeats]
         for line, row in zip(lines, found, strict=False):
@@ -97,7 +97,9 @@ def run_images(section: ImagesSection, base: Mapping[str, Any], *, source: str, 
         cells["correlation"][MEAN][place] = mean_over_repeats(found.mean(axis=0))
         cells["correlation"][ALL_OF_IT][place] = computed(1.0)
         shown[place], scores[place] = images[:, 0], found[:, 0]
-    pictures = {"originals": true_images[:, 0], "rebuilt": shown, "scores": scores} | described(section, base, source)
+    pictures = {"originals": true_images[:, 0], "rebuilt": shown, "scores": scores} | described(
+        section, file.base, file.source
+    )
     return PrivacyStudyResult(section=section, cells=cells, pictures=pictures)
 
 
@@ -175,4 +177,4 @@ def draw_images(result: PrivacyStudyResult, folder: str | Path, document: str) -
     return save(figure, folder, section.name, caption=caption)
 
 
-KIND = Kind(ImagesSection, run_images, draw_images)
+KINDS = {"leak_images": Kind(ImagesSection, run_images, draw_images)}

@@ -12,7 +12,7 @@ from pydantic import Field
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import VALIDITY, Count, Pairs, epsilon_of, pairs_of
 from sottovoce.reports import MU, OBSERVER, SOURCE, LossLine, loss_by_distance, save
-from sottovoce.studies.cells import CONFIG, Say, changed, computed, empty_cells
+from sottovoce.studies.cells import CONFIG, StudyFile, changed, computed, empty_cells
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
 
 
@@ -39,21 +39,19 @@ class LearningDistanceSection(PrivacyStudySection):
         return [str(distance) for distance in self.distances]
 
 
-def run_learning_distance(
-    section: LearningDistanceSection, base: Mapping[str, Any], *, source: str, progress: Say
-) -> PrivacyStudyResult:
+def run_learning_distance(section: LearningDistanceSection, file: StudyFile) -> PrivacyStudyResult:
     """Linear view and proven value of every variant at every distance."""
     cells = empty_cells(section.measures, section.lines())
     pictures: dict[str, Any] = {}
     for label, change in section.series.items():
-        progress(f"study {section.name}: {label}")
-        where = f"{source}, study {section.name!r}, {label}"
-        pairs = pairs_of(changed(base, section.set, {CONFIG: change}, source=where))
+        file.say(f"study {section.name}: {label}")
+        where = f"{file.source}, study {section.name!r}, {label}"
+        pairs = pairs_of(changed(file.base, section.set, {CONFIG: change}, source=where))
         for distance in section.distances:
             there = pairs.distances == distance
             if not there[:, pairs.attacker].any():
                 raise ConfigError(
-                    f"{source}: study {section.name!r} has no agent at distance {distance} from agent {pairs.attacker}. Remove that distance."
+                    f"{file.source}: study {section.name!r} has no agent at distance {distance} from agent {pairs.attacker}. Remove that distance."
                 )
             means = {
                 "linear view": float(pairs.mu[there].mean()),
@@ -85,4 +83,4 @@ def draw_learning_distance(result: PrivacyStudyResult, folder: str | Path, docum
     return save(figure, folder, section.name, caption=caption)
 
 
-KIND = Kind(LearningDistanceSection, run_learning_distance, draw_learning_distance)
+KINDS = {"learning_distance": Kind(LearningDistanceSection, run_learning_distance, draw_learning_distance)}

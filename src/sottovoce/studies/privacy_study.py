@@ -54,9 +54,7 @@ class Kind(NamedTuple):
     """What a kind of study reads, how it is computed, and how it is drawn."""
 
     section: type[PrivacyStudySection]
-    run: Callable[
-        ..., PrivacyStudyResult
-    ]  # run(section, base, source=, progress=): base is the file's configuration, source its name
+    run: Callable[..., PrivacyStudyResult]  # run(section, file), the file in which the section stands
     draw: Callable[[PrivacyStudyResult, str | Path, str], list[Path]]  # draw(result, folder, document) writes files
 
 

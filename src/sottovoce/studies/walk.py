@@ -1,10 +1,15 @@
-"""A study of a walking token on the complete graph (Cyffers & Bellet 2022, arXiv 2012.05326): epsilon against the number of agents.
+"""Studies of a walking token on the complete graph (Cyffers & Bellet 2022, arXiv 2012.05326).
 
-    kind = "walk"              what is published, what is proven, and local privacy
+    kind = "walk"              epsilon against the number of agents n: what is published, what is proven, and local privacy
+    kind = "walk_learning"     test error of a token that learns, with the noise that each account asks for at the same epsilon
 
-One contribution has the noise of the classical Gaussian mechanism for (epsilon, delta); the token makes `hops_per_agent` n hops. Theorem 3 holds at a
-delta of its own, delta_all = (N + T/n + 2) delta with d = delta' = delta, and all lines but two are evaluated there. Theorem 4 is stated at 2 delta.
-Advanced composition gives N local contributions at N delta + 2 delta, below delta_all.
+walk. One contribution has the noise of the classical Gaussian mechanism for (epsilon, delta); the token makes `hops_per_agent` n hops. Theorem 3
+holds at a delta of its own, delta_all = (N + T/n + 2) delta with d = delta' = delta, and all lines but two are evaluated there. Theorem 4
+is stated at 2 delta. Advanced composition gives N local contributions at N delta + 2 delta, below delta_all.
+
+walk_learning. Logistic regression on made records, features uniform on the unit sphere, P(y = 1) = 1 / (1 + exp(-`margin` x.w*)) with a unit
+vector w*. No record's gradient is longer than 1, so L = 1, one agent's data move its gradient by at most 2, and the losses are 1/4-smooth whatever the
+data. Every noise is in the gradient, and in each hop; an agent adds `contributions` gradients at most.
 """
 
 import math
@@ -12,17 +17,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from sottovoce.accounting import composition, documents, walk
-from sottovoce.experiments import Count
+from sottovoce.accounting import calibrate, composition, documents, walk
+from sottovoce.algorithms import random_walk
+from sottovoce.experiments import Count, Delta, Positive, Seed, simulate
+from sottovoce.noise import Gaussian, Noise, gradient, none
+from sottovoce.observers import curious_agent, eavesdropper
+from sottovoce.problems import ConvexSmooth, LogisticRegression, logistic_regression
 from sottovoce.reports import save, scaling
-from sottovoce.studies.cells import Say, computed, empty_cells
+from sottovoce.studies.cells import StudyFile, computed, empty_cells, mean_over_repeats
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection, points_of
+from sottovoce.topologies import Topology, complete
 
 COMPOSED, LOCAL = "local, advanced composition", "local, exact"
 THEOREM_3, THEOREM_4, LEMMA_1 = "published, Theorem 3", "published, Theorem 4", "published, Lemma 1"
 PROVEN = "proven"
+NOISE_FREE, LOCAL_NOISE, PUBLISHED_NOISE, PROVEN_NOISE = "noise-free", "local", "published", "proven"
+SMOOTHNESS = 0.25  # of the logistic loss with features of norm 1, whatever the data
 WHAT_IS_PROVEN = (
     "'proven': the noise up to the next visit of the observer or of the agent itself hides a contribution (validity amplified by iteration, "
     "convex smooth losses, steps of at most 2/beta; docs/guarantees.md, Walks), whatever the observer knows of the token's way"
@@ -69,11 +82,44 @@ class WalkSection(PrivacyStudySection):
         return [str(n) for n in self.agents]
 
 
-def run_walk(section: WalkSection, base: Mapping[str, Any], *, source: str, progress: Say) -> PrivacyStudyResult:
+class WalkLearningSection(PrivacyStudySection):
+    """Test error of the token at the noise of every account."""
+
+    axis: ClassVar[str] = "epsilon of the whole walk"
+    measures: ClassVar[Mapping[str, str]] = {
+        "test_error": "share of wrong answers on test records",
+        "std": "standard deviation of the noise in a gradient",
+    }
+
+    kind: Literal["walk_learning"]
+    agents: Fewest
+    samples: Count  # records of one agent
+    test_records: Count
+    dimension: Count
+    margin: Positive
+    step_size: Annotated[float, Field(gt=0, le=2 / SMOOTHNESS)]
+    hops: Count
+    contributions: Count
+    epsilons: list[Positive] = Field(min_length=1)
+    delta: Delta
+    tail: Count  # average over so many hops at the end
+    repeats: Annotated[int, Field(ge=2)]
+    seed: Seed
+
+    def lines(self) -> list[str]:
+        """Whose noise is used."""
+        return [LOCAL_NOISE, PUBLISHED_NOISE, PROVEN_NOISE, NOISE_FREE]
+
+    def places(self) -> list[str]:
+        """The epsilons."""
+        return [f"{epsilon:g}" for epsilon in self.epsilons]
+
+
+def run_walk(section: WalkSection, file: StudyFile) -> PrivacyStudyResult:
     """Compute every account for every number of agents."""
     cells = empty_cells(section.measures, section.lines())
     for n, place in zip(section.agents, section.places(), strict=True):
-        progress(f"study {section.name}: {place} agents")
+        file.say(f"study {section.name}: {place} agents")
         for line, value in _epsilons(section, n).items():
             cells["epsilon"][line][place] = computed(value)
     return PrivacyStudyResult(section=section, cells=cells)
@@ -105,6 +151,72 @@ def _epsilons(section: WalkSection, n: int) -> dict[str, float]:
     }
 
 
+def run_walk_learning(section: WalkLearningSection, file: StudyFile) -> PrivacyStudyResult:
+    """Let the token learn with the noise of every account."""
+    file.say(f"study {section.name}: noise for {', '.join(section.places())}")
+    topology = complete(section.agents).with_walk()
+    stds = {place: stds_for(section, topology, float(place)) for place in section.places()}
+    noises: dict[float, Noise] = {0.0: none()}
+    noises |= {std: gradient(Gaussian(std=std)) for row in stds.values() for std in row.values() if std > 0}
+    problem, test = made_records(section)
+    file.say(f"study {section.name}: {len(noises)} noises together, {section.hops} hops, {section.repeats} repeats")
+    runs = simulate(
+        problem, topology, {"walk": _algorithm(section)}, noises, rounds=section.hops, repeats=section.repeats, seed=section.seed,
+        record=("accuracy",), test=test, progress=False, repeats_together=1,  # one repeat at a time is the fastest for so many agents
+    )  # fmt: skip
+    cells = empty_cells(section.measures, section.lines())
+    for place, row in stds.items():
+        for line, std in row.items():
+            wrong = 1.0 - runs["walk", std].metrics["accuracy"][:, -section.tail :].astype(float).mean(axis=1)
+            cells["test_error"][line][place] = mean_over_repeats(wrong)
+            cells["std"][line][place] = computed(std)
+    return PrivacyStudyResult(section=section, cells=cells)
+
+
+def stds_for(section: WalkLearningSection, topology: Topology, epsilon: float) -> dict[str, float]:
+    """{line: std of the noise in a gradient} with which every account states this epsilon; 0 is no noise."""
+
+    def calibrated(observer: Any, losses: ConvexSmooth | None) -> float:
+        found = calibrate(
+            topology, _algorithm(section), gradient(Gaussian(std=1.0)), observer, rounds=section.hops, sensitivity=2.0, epsilon=epsilon,
+            delta=section.delta, losses=losses, agent=1,
+        )  # fmt: skip
+        assert isinstance(found.law, Gaussian)
+        return found.law.std
+
+    published = walk.published_std_for(
+        epsilon=epsilon,
+        num_agents=section.agents,
+        contributions=section.contributions,
+        lipschitz=1.0,
+        delta=section.delta,
+    )
+    return {
+        LOCAL_NOISE: calibrated(eavesdropper(), None),
+        PUBLISHED_NOISE: published,
+        PROVEN_NOISE: calibrated(curious_agent(0), ConvexSmooth(beta=SMOOTHNESS)),
+        NOISE_FREE: 0.0,
+    }
+
+
+def made_records(section: WalkLearningSection) -> tuple[LogisticRegression, tuple[np.ndarray, np.ndarray]]:
+    """The problem, its record gradients clipped to 1 (which cuts none), and test records (features [n, d], labels [n])."""
+    generator = np.random.default_rng(section.seed)
+    count, d = section.agents * section.samples, section.dimension
+    features = generator.standard_normal((count + section.test_records, d))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    hidden = generator.standard_normal(d)
+    logits = section.margin * (features @ hidden) / np.linalg.norm(hidden)
+    labels = np.where(generator.random(len(logits)) < 1.0 / (1.0 + np.exp(-logits)), 1.0, -1.0)
+    shape = (section.agents, section.samples)
+    problem = logistic_regression(features[:count].reshape(*shape, d), labels[:count].reshape(shape), ridge=0.0)
+    return problem.with_clipping(1.0, "l2"), (features[count:], labels[count:])
+
+
+def _algorithm(section: WalkLearningSection) -> Any:
+    return random_walk(step_size=section.step_size, contributions=section.contributions)
+
+
 def draw_walk(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
     """Write epsilon against the number of agents; returns the files."""
     section = result.section
@@ -124,4 +236,33 @@ def draw_walk(result: PrivacyStudyResult, folder: str | Path, document: str) -> 
     return save(figure, folder, section.name, caption=caption)
 
 
-KIND = Kind(WalkSection, run_walk, draw_walk)
+def draw_walk_learning(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
+    """Write test error and noise against epsilon; returns the files."""
+    section = result.section
+    assert isinstance(section, WalkLearningSection)
+    paths: list[Path] = []
+    told = (
+        f"{document}. {section.agents:,} agents with {section.samples} made records each, {section.hops:,} hops on the complete graph, step "
+        f"{section.step_size:g}, at most {section.contributions} contributions of an agent, delta = {section.delta:g}, all data of an agent "
+        f"protected. Observer: 'local' holds towards whoever reads every hop, the others towards one curious agent. 'published' is Lemma 1 of "
+        f"the document, as printed; {WHAT_IS_PROVEN}. "
+    )
+    ends = {
+        "test_error": f"Mean over the last {section.tail:,} hops and {section.repeats} repeats; bars of one standard error over repeats.",
+        "std": "The noise that each account asks for.",
+    }
+    for measure, end in ends.items():
+        series = points_of(result, measure)
+        if measure == "std":
+            series = {line: points for line, points in series.items() if min(points[1]) > 0}
+        figure = scaling(
+            series, x_label=section.axis, y_label=section.measures[measure], title="learning by a walking token"
+        )
+        paths += save(figure, folder, f"{section.name}-{measure}".replace("_", "-"), caption=told + end)
+    return paths
+
+
+KINDS = {
+    "walk": Kind(WalkSection, run_walk, draw_walk),
+    "walk_learning": Kind(WalkLearningSection, run_walk_learning, draw_walk_learning),
+}

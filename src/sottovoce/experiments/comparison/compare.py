@@ -27,6 +27,7 @@ from sottovoce.experiments.comparison.result import Comparison, Measured, Row
 from sottovoce.experiments.releases import epsilon_of_repeats
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise, none
+from sottovoce.numbers import checked, whole
 from sottovoce.observers import Observer
 from sottovoce.problems import Adjacency, ConvexSmooth, Unit
 from sottovoce.simulation import Run, choose_metrics, simulate
@@ -203,21 +204,15 @@ def _require_some(**given: Sequence[Any] | Mapping[str, Any]) -> None:
 
 def _targets(question: _Question, epsilons: Sequence[float]) -> tuple[float, ...]:
     """Refuse numbers without a meaning; the epsilons, rising."""
-    for epsilon in epsilons:
-        if not _is_number(epsilon) or not 0 < epsilon < math.inf:
-            raise ConfigError(f"epsilons: {epsilon!r}; every epsilon must be a finite number above 0.")
-    if not _is_number(question.delta) or not 0 <= question.delta < 1:
-        raise ConfigError(f"delta = {question.delta!r}; needed is 0 <= delta < 1.")
-    rounds = question.rounds
-    for name, value in (("rounds", rounds), ("tail", question.tail)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ConfigError(f"{name} = {value!r}; it must be a whole number of at least 1.")
-    if question.tail > rounds:
+    targets = sorted(checked("epsilon", epsilon, "(0, inf)") for epsilon in epsilons)
+    checked("delta", question.delta, "[0, 1)")
+    rounds = whole("rounds", question.rounds)
+    if whole("tail", question.tail) > rounds:
         raise ConfigError(f"tail = {question.tail}; there are only {rounds} rounds to average over.")
     if wrong := [name for name in question.measures if name.startswith("accuracy")]:
         raise ConfigError(f"measures: {wrong[0]!r} is best when large. Use {TEST_ERROR!r}, one minus the accuracy.")
     choose_metrics(_metrics(question), question.problem)  # refuses one that the problem does not have
-    return tuple(sorted(float(epsilon) for epsilon in epsilons))
+    return tuple(targets)
 
 
 def _refuse_false_claims(question: _Question, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise]) -> None:
@@ -230,10 +225,6 @@ def _refuse_false_claims(question: _Question, algorithms: Mapping[str, Algorithm
                 kept.refuse_sensitivity(
                     question.problem, algorithm, noise, sensitivity=question.sensitivity[norm], norm=norm
                 )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
 
 
 def _calibrated(
@@ -274,10 +265,8 @@ def _account(question: _Question, algorithm: Algorithm, noise: Noise, observer: 
         next(iter(question.sensitivity)) if noise.law is None else noise.law.norm
     )  # without noise, any bound gives infinity
     claims = question.claims.kept(question.problem, algorithm, noise)
-    found = account(
-        question.topology, algorithm, noise, observer, rounds=question.rounds, sensitivity=question.sensitivity[norm],
-        unit=claims.unit, adjacency=claims.adjacency, losses=claims.losses, same_model=claims.same_model,
-    )  # fmt: skip
+    asked = claims.question(rounds=question.rounds, sensitivity=question.sensitivity[norm])
+    found = account(question.topology, algorithm, noise, observer, **asked)
     return claims.after_draws(found)
 
 

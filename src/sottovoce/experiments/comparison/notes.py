@@ -23,7 +23,17 @@ def notes(
     rounds: int,
     delta: float,
 ) -> tuple[str, ...]:
-    """The footnotes: what is protected, what enforces the sensitivity, what was promised. The claims were checked before."""
+    """The footnotes: what is protected, what enforces the sensitivity, what was promised.
+
+    Args:
+        problem: that was simulated.
+        algorithms: label -> algorithm.
+        noises: label -> scheme.
+        sensitivity: norm -> bound.
+        claims: what was said of the data, checked before.
+        rounds: of every run.
+        delta: of every epsilon.
+    """
     what = "one record" if claims.unit == "record" else "all data"
     change = "replaced" if claims.adjacency == "replace" else "added or removed"
     made = {

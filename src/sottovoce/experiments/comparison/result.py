@@ -8,6 +8,7 @@ x_r - y_r of their repeats r: with D their mean and S the standard error of D, t
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sottovoce.noise import Noise
 
 STANDARD_ERRORS = 2.0  # a smaller distance is a tie
 NO_GUARANTEE = "no guarantee"
-SHOWN = 4  # of those in a tie, in a sentence
+SHOWN = 4  # a sentence about a tie names so many, and counts the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,6 +67,11 @@ class Row:
     epsilon_of_repeats: float | None
     reason: str
     measured: Mapping[str, Measured]
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Its algorithm and its scheme."""
+        return self.algorithm, self.scheme
 
     @property
     def possible(self) -> bool:
@@ -193,27 +199,26 @@ class Comparison:
             ConfigError: something that was not compared, or a single repeat, which has no standard error.
         """
         name, asked = str(observer), self._epsilon(epsilon)
-        algorithms = tuple(dict.fromkeys(row.algorithm for row in self.rows))
-        for what, value, known in (("observer", name, self.observers), ("measure", measure, self.measures)):
-            _known(what, value, known)
-        if algorithm is not None:
-            _known("algorithm", algorithm, algorithms)
-        chosen = [
-            row
-            for row in self.rows
-            if row.observer == name and row.epsilon == asked and algorithm in (None, row.algorithm)
-        ]
-        ranked = sorted((row for row in chosen if row.possible), key=lambda row: row.measured[measure].value)
+        _known("observer", name, self.observers)
+        _known("measure", measure, self.measures)
+        _known("algorithm", algorithm, [None, *(row.algorithm for row in self.references)])
+        chosen = self._rows(name, asked, algorithm)
+        ranked = sorted(filter(_possible, chosen), key=lambda row: row.measured[measure].value)
         best = [row for row in ranked if not _told_apart(ranked[0], row, measure)]
         return Winner(
             observer=name,
             measure=measure,
             epsilon=asked,
-            best=tuple((row.algorithm, row.scheme) for row in best),
+            best=tuple(row.pair for row in best),
             value=ranked[0].measured[measure].value if ranked else None,
-            beaten=tuple((row.algorithm, row.scheme) for row in ranked if row not in best),
-            impossible=tuple((row.algorithm, row.scheme) for row in chosen if not row.possible),
+            beaten=tuple(row.pair for row in ranked if row not in best),
+            impossible=tuple(row.pair for row in filterfalse(_possible, chosen)),
         )
+
+    def _rows(self, observer: str, epsilon: float, algorithm: str | None) -> list[Row]:
+        """The rows of one observer at one epsilon, of one algorithm or of all."""
+        here = [row for row in self.rows if (row.observer, row.epsilon) == (observer, epsilon)]
+        return [row for row in here if algorithm in (None, row.algorithm)]
 
     def winners(self) -> list[Winner]:
         """The winner for every observer, measure and epsilon."""
@@ -250,10 +255,10 @@ class Comparison:
         """The rows of one observer as text, value +- standard error (exact expectation); without a guarantee at any epsilon, one line."""
         _known("observer", observer, self.observers)
         rows = [row for row in self.rows if row.observer == observer]
-        possible = {(row.algorithm, row.scheme) for row in rows if row.possible}
+        possible = {row.pair for row in rows if row.possible}
         lines = []
         for row in rows:
-            if (row.algorithm, row.scheme) in possible:
+            if row.pair in possible:
                 lines.append(self._line(row))
             elif row.epsilon == self.epsilons[0]:
                 lines.append([*self._line(row)[:2], "any", *self._line(row)[3:]])
@@ -283,7 +288,7 @@ class Comparison:
         found: dict[str, dict[str, None]] = {}
         for row in self.rows:
             if row.observer == observer and not row.possible:
-                found.setdefault(row.reason, {})[_pair((row.algorithm, row.scheme))] = None
+                found.setdefault(row.reason, {})[_pair(row.pair)] = None
         return [f"No guarantee for {_listed(list(names))}: {reason}" for reason, names in found.items()]
 
     def _line(self, row: Row) -> list[str]:
@@ -317,6 +322,10 @@ class Comparison:
                 f"epsilon = {epsilon!r} was not compared; choose from {', '.join(map(str, self.epsilons))}."
             )
         return epsilon
+
+
+def _possible(row: Row) -> bool:
+    return row.possible
 
 
 def _sentence(winners: Sequence[Winner]) -> str:
@@ -354,9 +363,10 @@ def _standard_error(values: np.ndarray) -> float | None:
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
 
 
-def _known(what: str, value: str, known: Sequence[str]) -> None:
+def _known(what: str, value: str | None, known: Sequence[str | None]) -> None:
     if value not in known:
-        raise ConfigError(f"{what} {value!r} was not compared; choose from {', '.join(map(repr, known))}.")
+        named = ", ".join(repr(each) for each in known if each is not None)
+        raise ConfigError(f"{what} {value!r} was not compared; choose from {named}.")
 
 
 def _number(found: Measured) -> str:

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from sottovoce.experiments.config import algorithm, noise
 from sottovoce.experiments.config.algorithm import AlgorithmTable
-from sottovoce.experiments.config.noise import LawSection, NoiseTable, PrescribedNoise
+from sottovoce.experiments.config.noise import LawSection, NoiseTable
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.problem import Partition, ProblemTable
 from sottovoce.experiments.config.topology import TopologyTable
@@ -66,20 +66,18 @@ def _disagreements(config: Config) -> list[str]:
 def _noise_disagreements(given: NoiseTable, privacy: PrivacySection | None) -> list[str]:
     """Where the size of the noise, or epsilon, needs an observer or a delta."""
     found = []
-    observers = None if privacy is None else privacy.observers
-    delta = None if privacy is None else privacy.delta
-    gaussian = isinstance(given, PrescribedNoise) or (isinstance(given, LawSection) and given.law == "gaussian")
+    observers, delta = (None, None) if privacy is None else (privacy.observers, privacy.delta)
     if isinstance(given, LawSection) and given.epsilon is not None:
         delta = given.delta if delta is None else delta
         if observers is None:
             found.append(
                 "[noise] epsilon: noise is calibrated for an observer; list observers in [privacy], the first one counts"
             )
-        if gaussian and delta is None:
+        if given.is_gaussian and delta is None:
             found.append(
                 "[noise] epsilon: Gaussian noise has no epsilon without a delta; give delta in [privacy], there is no default"
             )
-    elif gaussian and observers is not None and delta is None:
+    elif given.is_gaussian and observers is not None and delta is None:
         found.append(
             "[privacy] delta: this key is missing; Gaussian noise has no finite epsilon without it, there is no default"
         )

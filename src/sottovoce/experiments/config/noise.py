@@ -17,6 +17,11 @@ class NoiseSection(Section):
 
     kind: str
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether epsilon needs a delta."""
+        return False
+
     def noise(self) -> Noise:
         """The scheme, of size one where its size is still to be calibrated."""
         return SCHEMES[self.kind]()
@@ -36,6 +41,11 @@ class LawSection(NoiseSection):
     scale: Positive | None = None
     epsilon: Positive | None = None  # of the first observer in [privacy]
     delta: Delta | None = None  # for that epsilon; None: the one of [privacy]
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether this law is."""
+        return self.law == "gaussian"
 
     @property
     def size_key(self) -> Literal["std", "scale"]:
@@ -92,6 +102,11 @@ class PrescribedNoise(NoiseSection):
     kind: Literal["showkatbakhsh"]
     document_epsilon: Positive
     document_delta: Positive
+
+    @property
+    def is_gaussian(self) -> bool:
+        """The document has no other noise."""
+        return True
 
     def levels(self, algorithm: AlgorithmSection, *, rounds: int, sensitivity: float) -> Noise:
         """The message of round t + 1 carries the noise of gradient round t; the first one is public, the last ones repeat.

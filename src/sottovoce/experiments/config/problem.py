@@ -133,10 +133,13 @@ class ProblemSection(Section):
         if missing := [_SIZES[key] for key in needed if key not in given]:
             raise wrong(f'data = "{self.data}" needs {" and ".join(missing)}')
         if superfluous := [key for key in given if key not in needed]:
-            suited = ", ".join(f'"{name}"' for name, keys in self.sizes.items() if superfluous[0] in keys)
-            verb, them = ("apply", "them") if len(superfluous) > 1 else ("applies", "it")
-            raise wrong(f"{' and '.join(superfluous)} {verb} to data = {suited} only; remove {them}")
+            raise wrong(self._superfluous(superfluous))
         return self
+
+    def _superfluous(self, keys: list[str]) -> str:
+        suited = ", ".join(f'"{name}"' for name, sized in self.sizes.items() if keys[0] in sized)
+        verb, them = ("apply", "them") if len(keys) > 1 else ("applies", "it")
+        return f"{' and '.join(keys)} {verb} to data = {suited} only; remove {them}"
 
     @model_validator(mode="after")
     def _keys_fit_the_data(self) -> Self:
