@@ -9,7 +9,7 @@ from sottovoce.experiments.config.config import CHOICES, Config
 from sottovoce.experiments.config.privacy import asked
 from sottovoce.experiments.config.toml_file import parse, read
 from sottovoce.experiments.config.values import complaint
-from sottovoce.observers import OBSERVERS, observer_named
+from sottovoce.observers import observer_named
 
 VALID = """
 [experiment]
@@ -280,19 +280,6 @@ def test_weights_by_records_do_not_fit_added_and_removed_records(file):
 def test_observers_are_read_from_their_names(text, members, links, final_model):
     observer = observer_named(text)
     assert (observer.members, observer.links, observer.final_model) == (members, links, final_model)
-
-
-def test_every_registered_observer_can_be_named():
-    examples = {
-        "curious_agent": "curious_agent:3",
-        "coalition": "coalition:1,2",
-        "links": "links:2->3,4->3",
-        "colluding_server": "colluding_server:0.5",
-    }
-    for name, make in OBSERVERS.items():
-        assert observer_named(examples.get(name, name)) is not None
-        if name not in examples:
-            assert observer_named(name) == make()
 
 
 def test_readers_of_messages_are_also_asked_about_together_with_a_released_model():

@@ -1,10 +1,13 @@
 """Who sees what, worked out by hand on small graphs."""
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.observers import OBSERVERS, Observer, View, view
+from sottovoce.observers import OBSERVERS, TEXT_FORMS, Observer, View, observer_named, view
 
 observers = sv.observers
 PATH = sv.topologies.path(4)  # 0 - 1 - 2 - 3
@@ -207,23 +210,32 @@ def test_links_of_a_schedule_are_those_of_all_its_rounds():
     assert read(observers.curious_agent(1), listed) == {(0, 1), (2, 1)}
 
 
-def test_every_observer_is_registered():
-    assert set(OBSERVERS) == {
-        "eavesdropper",
-        "curious_agent",
-        "coalition",
-        "server",
-        "colluding_server",
-        "links",
-        "final_model",
-    }
+def test_every_observer_is_registered_and_can_be_named():
+    given = {"curious_agent": 3, "coalition": [1, 2], "links": [(2, 3), (4, 3)], "colluding_server": 0.5}
+    assert TEXT_FORMS.keys() == {name for name, make in OBSERVERS.items() if inspect.signature(make).parameters}
+    assert given.keys() <= TEXT_FORMS.keys()
     for name, make in OBSERVERS.items():
-        examples = {"curious_agent": (1,), "coalition": ([1, 2],), "links": ([(0, 1)],), "colluding_server": (0.5,)}
-        arguments = examples.get(name, ())
-        made = make(*arguments)
-        assert isinstance(made, Observer)
-        topology = FEDERATION if made.server else PATH
-        assert isinstance(view(made, topology), View)
+        made = observer_named(TEXT_FORMS[name].example if name in TEXT_FORMS else name)
+        if name in given or name not in TEXT_FORMS:
+            assert made == make(*([given[name]] if name in given else []))
+        assert isinstance(view(made, sv.topologies.federation(6) if made.server else sv.topologies.ring(6)), View)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("links:2->", "write it like 'links:2->3,4->3'"),
+        ("colluding_server:1.5", "write it like 'colluding_server:0.5'"),
+        ("colluding_server:0.1,0.2", "write it like"),
+        ("server:1", "takes nothing after its name"),
+        ("servr", "did you mean 'server'"),
+        ("curious_agent:1,2", "several are 'coalition:1,2'"),
+        ("curious_agent:x,y", "write it like 'curious_agent:3'"),
+    ],
+)
+def test_text_that_names_no_observer_is_refused_with_what_to_write(text, said):
+    with pytest.raises(sv.ConfigError, match=re.escape(said)):
+        observer_named(text)
 
 
 def test_colluding_agents_add_up_and_are_counted_downwards():

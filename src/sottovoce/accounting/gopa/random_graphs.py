@@ -32,7 +32,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, hypergeom
 
 from sottovoce.accounting.gopa.exact import noise_ratio
 from sottovoce.accounting.gopa.graph import honest_count, k_out_graph
@@ -132,6 +131,8 @@ def least_k(n: int, rho: float, *, failure_probability: float) -> int:
 
 def degree_law(n: int, rho: float, k: int) -> NDArray[np.float64]:
     """[H] the probabilities that a given honest party has 0, 1, ..., H - 1 honest neighbours."""
+    from scipy.stats import binom, hypergeom  # takes long to load, and nothing else here needs it
+
     honest, _ = _honest_picks(n, rho, k)
     picked = np.arange(min(k, honest - 1) + 1)
     law = np.zeros(honest)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import checked, whole
@@ -41,6 +40,8 @@ def likely_contributions(*, num_agents: int, rounds: int, failure_probability: f
         rounds: T holders of the token, all drawn uniformly; if the first is a fixed agent, add one to its count.
         failure_probability: in (0, 1).
     """
+    from scipy.stats import binom  # takes long to load, and nothing else here needs it
+
     n, T = whole("num_agents", num_agents, least=2), whole("rounds", rounds)
     d = checked("failure_probability", failure_probability, "(0, 1)")
     count = int(binom.isf(d, T, 1.0 / n))

@@ -9,8 +9,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import or_
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import create_model
 
@@ -48,7 +48,8 @@ def _key(kind: str, name: str, hint: Any) -> Any:
         return _KEYS[hint]
     if get_origin(hint) is Literal:
         return hint
-    known = [_KEYS[each] for each in get_args(hint) if each in _KEYS]
+    choices = get_args(hint) if get_origin(hint) in (Union, UnionType) else ()
+    known = [_KEYS[each] for each in choices if each in _KEYS]
     if not known:
         raise TypeError(f"{kind}: no file can say {name}, which is {hint}; write a section for {kind!r} by hand")
     return reduce(or_, known)
