@@ -16,8 +16,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import expit
 
 from sottovoce.numbers import checked, whole
 from sottovoce.resources import refuse_too_large
@@ -72,6 +70,9 @@ def synthetic_clicks(
         features[np.arange(num_records), column_of[categories]] = 1.0 / math.sqrt(num_fields)
     logits = features @ (signal * generator.standard_normal(dimension))
     widest = 50.0 + float(np.abs(logits).max())
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
     intercept = brentq(lambda b: float(expit(logits + b).mean()) - click_rate, -widest, widest)
     clicked = generator.random(num_records) < expit(logits + intercept)
     return features, np.where(clicked, 1.0, -1.0)

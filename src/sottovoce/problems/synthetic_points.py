@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from sottovoce.numbers import whole
 from sottovoce.problems.agent_data import positive
@@ -47,6 +46,8 @@ def truncated_gaussian(*, num_agents: int = 10, samples: int = 100, dimension: i
     )
     centre = _CENTRE * bound
     uniform = np.random.default_rng(seed).random((num_agents, samples, dimension))
+    from scipy.special import ndtr, ndtri
+
     lowest, highest = ndtr(-bound - centre), ndtr(bound - centre)
     points: Floats = np.clip(centre + ndtri(lowest + (highest - lowest) * uniform), -bound, bound)
     return points

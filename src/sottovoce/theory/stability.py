@@ -7,7 +7,6 @@ below one. The limit is the factor by which every step may be multiplied before 
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import SottovoceError, UnsupportedClaim
@@ -41,7 +40,7 @@ def mean_square_radius(
         round_: the round whose step size is meant.
     """
     check_parts(problem=problem, topology=topology, algorithm=algorithm)
-    check_together(topology, algorithm, none(), rounds=round_, problem=problem, batch_size=batch_size)
+    check_together(topology, algorithm, none(), rounds=1, problem=problem, batch_size=batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)
     return _radius(linear_round(algorithm, round_), matrices_of_round(topologies, round_), quadratic, step_factor)
@@ -55,7 +54,7 @@ def stability_limit(
     Above 1: the algorithm is stable as it is. `stability_limit(...) * step_size` is the largest stable step.
     """
     check_parts(problem=problem, topology=topology, algorithm=algorithm)
-    check_together(topology, algorithm, none(), rounds=round_, problem=problem, batch_size=batch_size)
+    check_together(topology, algorithm, none(), rounds=1, problem=problem, batch_size=batch_size)
     quadratic = shifted_quadratic(problem, batch_size, np.zeros(problem.dimension))
     topologies = exchange_topologies(algorithm, topology)
     form, matrices = linear_round(algorithm, round_), matrices_of_round(topologies, round_)
@@ -106,6 +105,8 @@ def _radius(form: LinearRound, matrices: list[np.ndarray], quadratic: Quadratic,
     start = np.eye(n).ravel()
     if not move(start).any():
         return 0.0  # everything is forgotten in one round
+    from scipy.sparse.linalg import LinearOperator, eigs
+
     operator = LinearOperator((n * n, n * n), matvec=move, dtype=float)
     value = eigs(operator, k=1, which="LM", v0=start, tol=1e-9, return_eigenvectors=False)
     return float(np.abs(value[0]))
@@ -113,6 +114,8 @@ def _radius(form: LinearRound, matrices: list[np.ndarray], quadratic: Quadratic,
 
 def likely_cause(problem: Any, topology: Topology, algorithm: Algorithm, batch_size: int | None, round_: int) -> str:
     """One or two sentences on why a run left the finite numbers: its step size against what is stable."""
+    from scipy.sparse.linalg import ArpackError
+
     step = algorithm.parameters.get("step_size")
     try:
         work = int(problem.sizes.max()) * problem.num_agents * problem.dimension**2

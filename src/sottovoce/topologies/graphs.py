@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.spatial import cKDTree
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked, whole
@@ -96,6 +95,8 @@ def geometric(n: int, radius: float, *, seed: int = 0, weights: str = "metropoli
     # Away from the border an agent is linked to a disc around it.
     _require_room(f"geometric({n:,}, {radius:g})", n, float(n) * n * min(1.0, np.pi * min(radius, 1.0) ** 2))
     positions = _generator(seed).random((n, 2))
+    from scipy.spatial import cKDTree  # heavy, and no other graph needs it
+
     pairs = cKDTree(positions).query_pairs(radius, output_type="ndarray")
     positions.setflags(write=False)
     return _undirected(

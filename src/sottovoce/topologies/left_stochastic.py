@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from sottovoce.errors import ConfigError
 
@@ -70,6 +69,8 @@ def require_connected(weights: sparse.csc_array, advice: str) -> None:
         weights: [K, K] sparse, entry [l, k] stored when l sends to k.
         advice: What to do about it, appended to the message.
     """
+    from scipy.sparse import csgraph
+
     num_agents = weights.shape[0]
     for graph, complaint in ((weights, "cannot be reached from agent 0"), (weights.T, "cannot reach agent 0")):
         reached = np.zeros(num_agents, dtype=bool)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse import csgraph, linalg
 
 from sottovoce.errors import ConfigError
 from sottovoce.topologies.weights import DENSE_LIMIT, affordable_restarts, one_way_link
@@ -95,6 +94,8 @@ def period(weights: sparse.csc_array) -> int:
     """The greatest common divisor of all cycle lengths of strongly connected weights."""
     if weights.diagonal().any():
         return 1
+    from scipy.sparse import csgraph
+
     depth = csgraph.dijkstra(weights, unweighted=True, indices=0).astype(np.int64)
     receivers = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     return int(np.gcd.reduce(depth[weights.indices] + 1 - depth[receivers]))
@@ -104,6 +105,8 @@ def _perron_by_ratios(weights: sparse.csc_array) -> Vector | None:
     """q_l = q_m a_lm / a_ml along a spanning tree; None when the weights turn out not to be reversible."""
     if one_way_link(weights) is not None:
         return None
+    from scipy.sparse import csgraph
+
     order, parents = csgraph.breadth_first_order(weights, 0, directed=True)
     children = order[1:]
     down, up = entries(weights, children, parents[children]), entries(weights, parents[children], children)
@@ -129,6 +132,8 @@ def _perron_by_elimination(weights: sparse.csc_array) -> Vector:
 
 def _perron_by_iteration(weights: sparse.csc_array) -> Vector:
     """Arnoldi for the eigenvalue 1, polished by averaging steps until |A q - q|_1 <= 1e-12."""
+    from scipy.sparse import linalg
+
     num_agents = weights.shape[0]
     start = np.full(num_agents, 1.0 / num_agents)
     try:
@@ -173,6 +178,8 @@ def _second_modulus(rounds: Sequence[sparse.csc_array], q: Vector) -> float:
         for weights in reversed(rounds):
             scaled = weights @ scaled
         return np.asarray((scaled - q * total) / scale)
+
+    from scipy.sparse import linalg
 
     operator = linalg.LinearOperator((num_agents, num_agents), matvec=combine, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(num_agents)

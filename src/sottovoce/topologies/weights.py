@@ -15,7 +15,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse import linalg
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 
@@ -102,6 +101,8 @@ def largest_laplacian_eigenvalue(adjacency: sparse.csc_array, *, dense_limit: in
     graph_laplacian = sparse.diags_array(degrees.astype(np.float64), format="csc") - adjacency
     if num_agents <= dense_limit:
         return float(np.linalg.eigvalsh(graph_laplacian.toarray())[-1])
+    from scipy.sparse import linalg  # heavy, and small graphs do without
+
     # A fixed start makes the weights a function of the graph alone.
     start = np.random.default_rng(0).standard_normal(num_agents)
     try:
