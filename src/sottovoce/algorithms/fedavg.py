@@ -70,29 +70,38 @@ def fedavg(
     _check(step_size, local_steps, server_step_size, exchange, update_clip)
     sampling = _masked(sampling_of(participation, agents_per_round), aggregation)
     sends_model = exchange == "model"
-    parameters = {
+    parameters: dict[str, Any] = {
         "step_size": step_size, "local_steps": local_steps, "server_step_size": server_step_size, "exchange": exchange,
-        "participation": None if sampling is None else str(sampling),
-        "update_clip": None if update_clip is None else f"{update_clip.bound:g} in {update_clip.norm}",
-        "aggregation": None if aggregation is None else aggregation.describe(),
     }  # fmt: skip
-    one = None
-    if update_clip is not None or local_steps > 1:
-        # The update itself takes the place of a gradient step when it is clipped as a whole.
-        size = step_size if update_clip is None or not sends_model else 1.0
-        one = fedavg(step_size=size, server_step_size=server_step_size, exchange=exchange)
+    said = {"participation": sampling, "update_clip": update_clip, "aggregation": aggregation}
+    parameters |= {name: _in_words(value) for name, value in said.items() if value is not None}
+
+    def one_step(size: StepSize) -> Algorithm:
+        return fedavg(step_size=size, server_step_size=server_step_size, exchange=exchange)
+
+    local, clipped = None, None
+    if update_clip is not None:  # the update itself takes the place of a gradient step
+        clipped = ClippedUpdate(one_step(1.0 if sends_model else step_size), update_clip)
+    if local_steps > 1:
+        local = LocalSteps(one_step(step_size) if clipped is None else clipped.one_step, local_steps, step_size)
     make = _exchange_models if sends_model else _exchange_gradients
     return Algorithm(
         "fedavg",
         (make(step_size, local_steps, server_step_size, update_clip),),
-        parameters={name: value for name, value in parameters.items() if value is not None},
-        local_steps=LocalSteps(one, local_steps, step_size) if one is not None and local_steps > 1 else None,
-        clipped_update=ClippedUpdate(one, update_clip) if one is not None and update_clip is not None else None,
+        parameters=parameters,
+        local_steps=local,
+        clipped_update=clipped,
         sampling=sampling,
         needs_relay=_relay(sampling, sends_model, aggregation),
         aggregation=aggregation,
         schedules=schedules_of(step_size),
     )
+
+
+def _in_words(value: AgentSampling | Clip | Gopa) -> str:
+    if isinstance(value, Clip):
+        return f"{value.bound:g} in {value.norm}"
+    return value.describe() if isinstance(value, Gopa) else str(value)
 
 
 def _masked(sampling: AgentSampling | None, aggregation: Gopa | None) -> AgentSampling | None:

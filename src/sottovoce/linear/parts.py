@@ -67,12 +67,17 @@ def _what_to_write(name: str, value: Any, order: tuple[str, ...]) -> str:
         return f"this is the law of one source, and a scheme must say who adds it. Write sv.noise.independent(sv.noise.{value!r})."
     if name == "topology" and all(hasattr(value, part) for part in ("nodes", "edges", "is_directed")):
         return "this is a graph without weights. Write sv.topologies.from_networkx(graph)."
+    return _call_instead(name, value) or f"needed is {_FOR_EXAMPLE[name]}."
+
+
+def _call_instead(name: str, value: Any) -> str | None:
+    """What to write where a factory, or its name, stands for what it makes; None: it does not."""
     known = _NAMES.get(name, {})
     if isinstance(value, str) and value in known:
         return f"this is a name, and here the thing itself is needed. Write {_call(name, value)}."
     if callable(value) and getattr(value, "__name__", None) in known:
         return f"this is the function that makes one. Call it: {_call(name, value.__name__)}."
-    return f"needed is {_FOR_EXAMPLE[name]}."
+    return None
 
 
 def _call(name: str, factory: str) -> str:

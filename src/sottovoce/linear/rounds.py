@@ -68,18 +68,9 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
     """
     linear = algorithm if algorithm.linear_part is None else algorithm.linear_part
     topologies = exchange_topologies(algorithm, topology)
-    for used in topologies:
-        if not isinstance(used.schedule, Static | Listed):
-            raise UnsupportedClaim(
-                "the links are drawn at random, so there is no one linear system of the run. Use topology.with_schedule([...]), or "
-                "sv.account, which bounds every pattern of links."
-            )
+    _refuse_random(topologies)
     weighing = centroid(linear, topology)
-    held = [
-        [part.active_links()._replace(perron=receivers) for part in used.listed()]
-        for used, receivers in zip(topologies, weighing.receivers, strict=True)
-    ]
-    maps = [[bind(noise, links) for links in cycle] for cycle in held]
+    cycles = [_cycle(used, receivers, noise) for used, receivers in zip(topologies, weighing.receivers, strict=True)]
     forms = linear_rounds(linear, rounds)
     if algorithm.linear_part is not None:
         check_linear_part(algorithm, linear, rounds)
@@ -88,16 +79,31 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
     made: list[BoundRound] = []
     which = np.zeros(rounds, dtype=int)
     for t in range(rounds):
-        places = tuple(t % len(cycle) for cycle in held)
+        places = tuple(t % len(cycle) for cycle in cycles)
         key = (keys[forms.which[t]], places)
         if key not in distinct:
             distinct[key] = len(made)
-            exchanges = tuple(BoundExchange(held[j][i], maps[j][i]) for j, i in enumerate(places))
+            exchanges = tuple(cycle[place] for cycle, place in zip(cycles, places, strict=True))
             made.append(BoundRound(forms.forms[forms.which[t]], exchanges, noise.in_gradients))
         which[t] = distinct[key]
     scale = 0.0 if noise.law is None else noise.law.scale
     scales = scale * noise.factors(rounds) * linear.noisy_rounds(rounds)
     return Rounds(tuple(made), which, scales, weighing, algorithm.linear_part is not None)
+
+
+def _refuse_random(topologies: tuple[Topology, ...]) -> None:
+    for used in topologies:
+        if not isinstance(used.schedule, Static | Listed):
+            raise UnsupportedClaim(
+                "the links are drawn at random, so there is no one linear system of the run. Use topology.with_schedule([...]), or "
+                "sv.account, which bounds every pattern of links."
+            )
+
+
+def _cycle(topology: Topology, receivers: np.ndarray, noise: Noise) -> list[BoundExchange]:
+    """An exchange over every matrix that its topology goes through, in order."""
+    every = [part.active_links()._replace(perron=receivers) for part in topology.listed()]
+    return [BoundExchange(links, bind(noise, links)) for links in every]
 
 
 def _flat(form: LinearRound) -> list[np.ndarray]:
@@ -112,22 +118,22 @@ class Step(NamedTuple):
     size: float
 
 
+# By whether the gradient enters before sending, and where it is taken: (own model, combination, gradient).
+_DIFFUSION = {(True, 1, 0, 0): "atc", (False, 0, 1, 0): "cta", (False, 1, 0, 0): "consensus"}
+
+
 def diffusion_step(form: LinearRound) -> Step | None:
     """Recognise the rounds for which norms of differences have simple recursions; None for any other round."""
     if form.blocks != 1 or len(form.messages) != 1:
         return None
     message, state = form.messages[0], form.state[0]
-    at = form.gradient_at
     sends_model, keeps_received = np.array_equal(message[:2], [1, 0]), np.array_equal(state[:2], [0, 1])
     if not sends_model or not keeps_received or form.model[0] != 1:
         return None
     before, after = -float(message[2]), -float(state[2])
-    if at is None or (before == 0 and after == 0):
+    if form.gradient_at is None or before == after == 0:
         return Step("average", 0.0)
-    if before > 0 and after == 0 and np.array_equal(at, [1, 0, 0]):
-        return Step("atc", before)
-    if after > 0 and before == 0 and np.array_equal(at, [0, 1, 0]):
-        return Step("cta", after)
-    if after > 0 and before == 0 and np.array_equal(at, [1, 0, 0]):
-        return Step("consensus", after)
-    return None
+    if min(before, after) != 0:  # a gradient that enters twice, or a step uphill
+        return None
+    kind = _DIFFUSION.get((before > 0, *form.gradient_at.tolist()))
+    return None if kind is None else Step(kind, before + after)

@@ -84,12 +84,7 @@ def view(observer: Observer, *topologies: Topology) -> View:
         ConfigError: a member or link that the topology does not have, or nobody is left to protect.
         IncompatibleChoice: a server without a federation, single links of a federation, or exchanges of both kinds.
     """
-    relay = topologies[0].relay
-    if any(topology.relay != relay for topology in topologies):
-        raise IncompatibleChoice(
-            "some exchanges of a round pass through a relay and others do not, and what an observer sees of such a round is not "
-            "defined. Use exchanges of one kind."
-        )
+    relay = _has_relay(topologies)
     members = _members(observer, topologies[0].num_agents)
     if observer.server and not relay:
         raise IncompatibleChoice(
@@ -105,14 +100,19 @@ def view(observer: Observer, *topologies: Topology) -> View:
         every_message = observer.all_links or observer.server
         read = tuple(np.full(len(topology.links), every_message) for topology in topologies)
         return View(read, every_message, bool(observer.members) or every_message, members, observer.final_model)
-    tapped = _tapped(observer, topologies)
-    read = tuple(
-        members[topology.links[:, 1]] | observer.all_links | own
-        for topology, own in zip(topologies, tapped, strict=True)
-    )
+    read = _read(observer, topologies, members)
     # What a member sends, the observer knows already.
     known = [one | members[topology.links[:, 0]] for topology, one in zip(topologies, read, strict=True)]
     return View(read, all(bool(one.all()) for one in known), False, members, observer.final_model)
+
+
+def _has_relay(topologies: tuple[Topology, ...]) -> bool:
+    if len({topology.relay for topology in topologies}) > 1:
+        raise IncompatibleChoice(
+            "some exchanges of a round pass through a relay and others do not, and what an observer sees of such a round is not "
+            "defined. Use exchanges of one kind."
+        )
+    return topologies[0].relay
 
 
 def _members(observer: Observer, num_agents: int) -> np.ndarray:
@@ -128,14 +128,14 @@ def _members(observer: Observer, num_agents: int) -> np.ndarray:
     return members
 
 
-def _tapped(observer: Observer, topologies: tuple[Topology, ...]) -> list[np.ndarray]:
-    """Per exchange [E] bool: the tapped links; each must exist in some exchange."""
-    tapped = [np.zeros(len(topology.links), dtype=bool) for topology in topologies]
+def _read(observer: Observer, topologies: tuple[Topology, ...], members: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Per exchange [E] bool: the links into members and those that are tapped; each of these must exist in some exchange."""
+    read = [members[topology.links[:, 1]] | observer.all_links for topology in topologies]
     for sender, receiver in observer.links:
         found = [(topology.links == (sender, receiver)).all(axis=1) for topology in topologies]
         if not any(one.any() for one in found):
             raise ConfigError(
                 f"{observer.name}: there is no link from {sender} to {receiver} in '{topologies[0].name}'."
             )
-        tapped = [before | one for before, one in zip(tapped, found, strict=True)]
-    return tapped
+        read = [before | one for before, one in zip(read, found, strict=True)]
+    return tuple(read)

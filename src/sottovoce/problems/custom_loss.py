@@ -326,6 +326,16 @@ def _checked_parameters(parameters: Parameters) -> Parameters:
     return jax.tree_util.tree_map_with_path(checked, parameters)
 
 
+def _check_scalar(values: list[Any]) -> None:
+    import jax.numpy as jnp
+
+    if len(values) != 1 or values[0].shape != () or not jnp.issubdtype(values[0].dtype, jnp.floating):
+        found = ", ".join(f"{value.dtype} of shape {value.shape}" for value in values) or "nothing"
+        raise ConfigError(
+            f"loss must return one real number, the mean over the batch; it returned {found}. Use .mean()."
+        )
+
+
 def _check_loss(loss: Loss, parameters: Parameters, arrays: list[Any], sizes: NDArray[np.int64]) -> None:
     """Refuse a loss that is no scalar, or not the mean of the losses of single records."""
     import jax
@@ -335,12 +345,7 @@ def _check_loss(loss: Loss, parameters: Parameters, arrays: list[Any], sizes: ND
         piles = [np.concatenate([rows[:n] for rows, n in zip(array, sizes, strict=True)]) for array in arrays]
         batch = tuple(jnp.asarray(pile[:_CHECKED_RECORDS]) for pile in piles)
         start = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), parameters)
-        values = jax.tree.leaves(jax.eval_shape(loss, start, batch))
-        if len(values) != 1 or values[0].shape != () or not jnp.issubdtype(values[0].dtype, jnp.floating):
-            found = ", ".join(f"{value.dtype} of shape {value.shape}" for value in values) or "nothing"
-            raise ConfigError(
-                f"loss must return one real number, the mean over the batch; it returned {found}. Use .mean()."
-            )
+        _check_scalar(jax.tree.leaves(jax.eval_shape(loss, start, batch)))
 
         def both(w: Parameters, batch: tuple[Array, ...]) -> tuple[Array, Array]:
             return loss(w, batch), jax.vmap(lambda record: loss(w, tuple(part[None] for part in record)))(batch)

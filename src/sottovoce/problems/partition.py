@@ -72,17 +72,10 @@ def partition(
     """
     rows, values = np.asarray(features), np.asarray(targets)
     _check(rows, values, num_agents=num_agents, min_partition_size=min_partition_size)
-    given = {
-        "alpha": alpha,
-        "self_balancing": self_balancing or None,
-        "labels_per_agent": labels_per_agent,
-        "growth": growth,
-    }
-    for name, value in given.items():
-        if value is not None and kind in get_args(Kind) and kind != _OWN_ARGUMENTS[name]:
-            raise ConfigError(
-                f"kind={kind!r} takes no {name}; got {name}={value!r}. Omit it or use kind={_OWN_ARGUMENTS[name]!r}."
-            )
+    if kind not in get_args(Kind):
+        raise ConfigError(f"Unknown kind {kind!r} of partition; needed is {_one_of(Kind)}.")
+    balancing = self_balancing or None
+    _check_arguments(kind, alpha=alpha, self_balancing=balancing, labels_per_agent=labels_per_agent, growth=growth)
     generator = np.random.default_rng(seed)
     match kind:
         case "iid":
@@ -95,10 +88,17 @@ def partition(
         case "by_size":
             cuts = np.cumsum(_growing_sizes(len(rows), num_agents, growth))[:-1]
             parts = np.split(generator.permutation(len(rows)), cuts)
-        case _:
-            raise ConfigError(f"Unknown kind {kind!r} of partition; needed is {_one_of(Kind)}.")
     _check_smallest(parts, kind=kind, min_partition_size=min_partition_size)
     return [rows[part] for part in parts], [values[part] for part in parts]
+
+
+def _check_arguments(kind: Kind, **given: object) -> None:
+    """Refuse arguments of another kind of partition."""
+    for name, value in given.items():
+        if value is not None and kind != _OWN_ARGUMENTS[name]:
+            raise ConfigError(
+                f"kind={kind!r} takes no {name}; got {name}={value!r}. Omit it or use kind={_OWN_ARGUMENTS[name]!r}."
+            )
 
 
 def add_feature_noise(
@@ -199,12 +199,7 @@ def _label_parts(
             f"{num_agents} agents with {labels_per_agent} label(s) each hold at most {num_agents * labels_per_agent} of "
             f"the {len(classes)} labels, and the other records would be lost. Use more agents or more labels_per_agent."
         )
-    holders: list[list[int]] = [[] for _ in classes]
-    for agent in range(num_agents):
-        held_by = np.array([len(agents) for agents in holders])
-        # The labels held by fewest, ties at random: no label is forgotten, and none is spread much more than another.
-        for index in np.lexsort((generator.random(len(classes)), held_by))[:labels_per_agent]:
-            holders[index].append(agent)
+    holders = _holders(len(classes), num_agents, labels_per_agent, generator)
     chosen: list[Parts] = [[] for _ in range(num_agents)]
     for label, agents in zip(classes, holders, strict=True):
         members = generator.permutation(np.flatnonzero(labels == label))
@@ -216,6 +211,21 @@ def _label_parts(
         for agent, piece in zip(agents, np.array_split(members, len(agents)), strict=True):
             chosen[agent].append(piece)
     return [generator.permutation(np.concatenate(pieces)) for pieces in chosen]
+
+
+def _holders(
+    num_classes: int, num_agents: int, labels_per_agent: int, generator: np.random.Generator
+) -> list[list[int]]:
+    """Which agents hold each label: every agent takes those held by fewest so far, ties at random.
+
+    So no label is forgotten, and none is spread much more than another.
+    """
+    holders: list[list[int]] = [[] for _ in range(num_classes)]
+    for agent in range(num_agents):
+        held_by = np.array([len(agents) for agents in holders])
+        for index in np.lexsort((generator.random(num_classes), held_by))[:labels_per_agent]:
+            holders[index].append(agent)
+    return holders
 
 
 def _growing_sizes(num_records: int, num_agents: int, growth: Growth | None) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import checked
 
 Records = NDArray[Any]
 
@@ -44,8 +45,7 @@ def split(features_list: Sequence[Any], targets_list: Sequence[Any], *, test_fra
     Raises:
         ConfigError: another fraction, lists that disagree, or agents so small that nothing is left to test on.
     """
-    if not 0.0 < test_fraction < 1.0:
-        raise ConfigError(f"test_fraction must lie strictly between 0 and 1; got {test_fraction!r}.")
+    checked("test_fraction", test_fraction, "(0, 1)")
     features, targets = [np.asarray(part) for part in features_list], [np.asarray(part) for part in targets_list]
     sizes = [len(part) for part in features]
     if sizes != [len(part) for part in targets]:
@@ -61,10 +61,12 @@ def split(features_list: Sequence[Any], targets_list: Sequence[Any], *, test_fra
             f"test_fraction = {test_fraction:g} of so few records (at most {max(sizes, default=0)} per agent) leaves no "
             "record to test on; use a larger fraction, or 0."
         )
-    cut = list(zip(features, targets, orders, held, strict=True))
-    train = [x[order[n:]] for x, _, order, n in cut], [y[order[n:]] for _, y, order, n in cut]
-    test = (
-        np.concatenate([x[order[:n]] for x, _, order, n in cut]),
-        np.concatenate([y[order[:n]] for _, y, order, n in cut]),
-    )
-    return Split(train, test)
+    ends = list(zip(orders, held, strict=True))
+    train, test = zip(*(_cut(parts, ends) for parts in (features, targets)), strict=True)
+    return Split(train, (np.concatenate(test[0]), np.concatenate(test[1])))
+
+
+def _cut(parts: list[Records], ends: list[tuple[Any, int]]) -> tuple[list[Records], list[Records]]:
+    """Of every agent's records those to learn from, and the first n of its order to test on."""
+    pairs = list(zip(parts, ends, strict=True))
+    return [part[order[n:]] for part, (order, n) in pairs], [part[order[:n]] for part, (order, n) in pairs]

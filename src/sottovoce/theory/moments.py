@@ -13,7 +13,6 @@ it is a discrete Lyapunov equation.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_discrete_lyapunov
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
@@ -107,16 +106,7 @@ def steady_state(
     """
     setting = _setting(problem, topology, algorithm, noise, batch_size)
     first = linear_round(algorithm, 1)
-    same = all(
-        np.array_equal(a, b)
-        for t in (2, 3, 5, 10**6)
-        for a, b in zip(_flat(first), _flat(linear_round(algorithm, t)), strict=True)
-    )
-    steady = same and not callable(algorithm.parameters.get("step_size")) and algorithm.noisy_rounds(1000).all()
-    if not steady or noise.schedule is not None or any(len(t.listed()) > 1 for t in setting.topologies):
-        raise UnsupportedClaim(
-            "a steady state needs steps, weights and noise that do not change with the round. Use sv.expected_msd with many rounds."
-        )
+    _require_steady(algorithm, noise, first, setting)
     if problem.constants.strong_convexity <= 0:
         raise UnsupportedClaim(
             "the risk is flat in some direction, in which errors never die out. Add a ridge, or use sv.expected_msd."
@@ -127,6 +117,8 @@ def steady_state(
         raise UnsupportedClaim(
             "the mean does not converge: the step size is above the stability limit, so there is no steady state."
         )
+    from scipy.linalg import solve_discrete_lyapunov
+
     mean = np.linalg.solve(np.eye(len(F)) - F, system.update.constant)
     held = _prepare(system, setting.quadratic, [listed[0] for listed in setting.covariances])
     covariance = np.zeros_like(F)
@@ -141,6 +133,19 @@ def steady_state(
             values = _deviations(system, setting, mean, covariance)
             return {"msd_centroid": float(values[0]), "msd_average": float(values[1])}
     raise UnsupportedClaim("the covariance does not converge: the step size is above the mean-square stability limit.")
+
+
+def _require_steady(algorithm: Algorithm, noise: Noise, first: LinearRound, setting: _Setting) -> None:
+    same = all(
+        np.array_equal(a, b)
+        for t in (2, 3, 5, 10**6)
+        for a, b in zip(_flat(first), _flat(linear_round(algorithm, t)), strict=True)
+    )
+    steady = same and not callable(algorithm.parameters.get("step_size")) and algorithm.noisy_rounds(1000).all()
+    if not steady or noise.schedule is not None or any(len(t.listed()) > 1 for t in setting.topologies):
+        raise UnsupportedClaim(
+            "a steady state needs steps, weights and noise that do not change with the round. Use sv.expected_msd with many rounds."
+        )
 
 
 class _Round(NamedTuple):

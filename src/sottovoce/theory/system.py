@@ -104,64 +104,75 @@ def round_system(
         quadratic: the problem.
         gradient_scale: multiplies every gradient; what a change of step size does.
     """
-    K, d = quadratic.offset.shape
-    size, blocks, exchanges = K * d, form.blocks, len(matrices)
-    if size * blocks > MAX_SIZE:
-        raise ConfigError(
-            f"exact theory keeps the full covariance of {K} agents x {d} parameters"
-            f"{f' x {blocks} state blocks' if blocks > 1 else ''} = {size * blocks} numbers; the limit is {MAX_SIZE}. Simulate instead."
-        )
-    zero = Affine(
-        np.zeros((size, blocks * size)), np.zeros(size), np.zeros((exchanges, size, size)), np.zeros((size, size))
-    )
-    known: dict[int, Affine] = {}
-    for b in range(blocks):
-        known[b] = zero._replace(state=np.eye(size, blocks * size, b * size))
-    gradient = blocks + exchanges
-
-    def mix(coefficients: np.ndarray) -> Affine:
-        used = np.flatnonzero(coefficients)
-        total = zero
-        for index in used:
-            total = Affine(*(t + coefficients[index] * part for t, part in zip(total, known[int(index)], strict=True)))
-        return total
-
-    def left(matrix: np.ndarray, value: Affine) -> Affine:
-        return Affine(matrix @ value.state, matrix @ value.constant, matrix @ value.noise, matrix @ value.deviation)
-
-    point: Affine | None = None
-
-    def take_gradient() -> None:
-        nonlocal point
-        at = form.gradient_at
-        if at is None or gradient in known or not all(int(i) in known for i in np.flatnonzero(at)):
-            return
-        point = mix(at)
-        hessian = np.zeros((size, size))
-        for k in range(K):
-            hessian[k * d : (k + 1) * d, k * d : (k + 1) * d] = quadratic.hessian[k]
-        slope = left(hessian, point)
-        value = slope._replace(
-            constant=slope.constant - quadratic.offset.ravel(), deviation=slope.deviation + np.eye(size)
-        )
-        known[gradient] = Affine(*(gradient_scale * part for part in value))
-
-    take_gradient()
+    composed = _Composition(form, len(matrices), quadratic, gradient_scale)
+    composed.take_gradient()
     for j, matrix in enumerate(matrices):
-        received = left(np.kron(matrix.T, np.eye(d)), mix(form.messages[j]))
-        noise = received.noise.copy()
-        noise[j] += np.eye(size)
-        known[blocks + j] = received._replace(noise=noise)
-        take_gradient()
-    rows = [mix(coefficients) for coefficients in form.state]
+        composed.receive(j, matrix)
+        composed.take_gradient()
+    rows = [composed.mix(coefficients) for coefficients in form.state]
     update = Affine(
         np.concatenate([r.state for r in rows]),
         np.concatenate([r.constant for r in rows]),
         np.concatenate([r.noise for r in rows], axis=1),
         np.concatenate([r.deviation for r in rows]),
     )
-    model = sum(c * np.eye(size, blocks * size, b * size) for b, c in enumerate(form.model))
-    return RoundSystem(update, point, np.asarray(model))
+    size = composed.size
+    model = sum(c * np.eye(size, form.blocks * size, b * size) for b, c in enumerate(form.model))
+    return RoundSystem(update, composed.point, np.asarray(model))
+
+
+class _Composition:
+    """The variables of a round as affine functions of the state before it, each known once it has been formed."""
+
+    def __init__(self, form: LinearRound, exchanges: int, quadratic: Quadratic, gradient_scale: float) -> None:
+        K, d = quadratic.offset.shape
+        size, blocks = K * d, form.blocks
+        if size * blocks > MAX_SIZE:
+            raise ConfigError(
+                f"exact theory keeps the full covariance of {K} agents x {d} parameters"
+                f"{f' x {blocks} state blocks' if blocks > 1 else ''} = {size * blocks} numbers; the limit is {MAX_SIZE}. Simulate instead."
+            )
+        self.form, self.quadratic, self.gradient_scale, self.size = form, quadratic, gradient_scale, size
+        self.zero = Affine(
+            np.zeros((size, blocks * size)), np.zeros(size), np.zeros((exchanges, size, size)), np.zeros((size, size))
+        )
+        self.known = {b: self.zero._replace(state=np.eye(size, blocks * size, b * size)) for b in range(blocks)}
+        self.point: Affine | None = None
+
+    def mix(self, coefficients: np.ndarray) -> Affine:
+        """A combination of what is known."""
+        total = self.zero
+        for index in np.flatnonzero(coefficients):
+            parts = zip(total, self.known[int(index)], strict=True)
+            total = Affine(*(t + coefficients[index] * part for t, part in parts))
+        return total
+
+    def take_gradient(self) -> None:
+        """Form the gradient as soon as the point where it is taken is known."""
+        at, gradient = self.form.gradient_at, len(self.form.messages[0]) - 1
+        if at is None or gradient in self.known or not all(int(i) in self.known for i in np.flatnonzero(at)):
+            return
+        self.point = self.mix(at)
+        d, hessian = self.quadratic.offset.shape[1], np.zeros((self.size, self.size))
+        for k, own in enumerate(self.quadratic.hessian):
+            hessian[k * d : (k + 1) * d, k * d : (k + 1) * d] = own
+        slope = _left(hessian, self.point)
+        value = slope._replace(
+            constant=slope.constant - self.quadratic.offset.ravel(), deviation=slope.deviation + np.eye(self.size)
+        )
+        self.known[gradient] = Affine(*(self.gradient_scale * part for part in value))
+
+    def receive(self, exchange: int, matrix: np.ndarray) -> None:
+        """Form what every agent combines in an exchange, with the noise of that exchange."""
+        d = self.quadratic.offset.shape[1]
+        received = _left(np.kron(matrix.T, np.eye(d)), self.mix(self.form.messages[exchange]))
+        noise = received.noise.copy()
+        noise[exchange] += np.eye(self.size)
+        self.known[self.form.blocks + exchange] = received._replace(noise=noise)
+
+
+def _left(matrix: np.ndarray, value: Affine) -> Affine:
+    return Affine(matrix @ value.state, matrix @ value.constant, matrix @ value.noise, matrix @ value.deviation)
 
 
 class BatchCovariance:

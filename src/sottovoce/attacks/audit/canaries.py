@@ -113,8 +113,7 @@ def record_worlds(problem: Any, agent: int, record: int, replacement: tuple[Any,
         UnsupportedClaim: another kind of problem.
     """
     k, i = whole("agent", agent, least=0), whole("record", record, least=0)
-    custom = isinstance(problem, CustomLoss)
-    names = tuple(n for n in problem.arrays if n != "count") if custom else _RECORDS.get(type(problem), ())
+    custom, names = isinstance(problem, CustomLoss), _record_names(problem)
     if not names:
         raise UnsupportedClaim(
             f"records of a {type(problem).__name__} cannot be replaced one by one. Build the two problems and give them as worlds."
@@ -123,21 +122,29 @@ def record_worlds(problem: Any, agent: int, record: int, replacement: tuple[Any,
         raise ConfigError(f"agent {k} has no record {i}; the problem has records {problem.sizes.tolist()} per agent.")
     if not isinstance(replacement, tuple) or len(replacement) != len(names):
         raise ConfigError(f"replacement = {replacement!r}; needed is a tuple with one entry for each of {names}.")
-    changed = {}
-    for name, value in zip(names, replacement, strict=True):
-        held = problem.arrays[name] if custom else getattr(problem, name)
-        new = np.array(held)
-        given = np.asarray(value)
-        if given.shape != new.shape[2:] or given.dtype.kind not in "fiu" or not np.isfinite(given).all():
-            raise ConfigError(
-                f"replacement {name} has shape {given.shape}; needed are numbers of shape {new.shape[2:]}."
-            )
-        new[k, i] = given
-        new.setflags(write=False)
-        changed[name] = new
+    held = {name: problem.arrays[name] if custom else getattr(problem, name) for name in names}
+    pairs = zip(names, replacement, strict=True)
+    changed = {name: _replaced(name, held[name], (k, i), value) for name, value in pairs}
     _check_values(problem, changed, k, i)
     new_fields = {"arrays": {**problem.arrays, **changed}} if custom else changed
     return problem, dataclasses.replace(problem, **new_fields)
+
+
+def _record_names(problem: Any) -> tuple[str, ...]:
+    """The arrays that hold one entry per record, in the order in which a record is given."""
+    if isinstance(problem, CustomLoss):
+        return tuple(name for name in problem.arrays if name != "count")
+    return _RECORDS.get(type(problem), ())
+
+
+def _replaced(name: str, held: Any, place: tuple[int, int], value: Any) -> Any:
+    """A copy of an array of records with another one at (agent, record)."""
+    new, given = np.array(held), np.asarray(value)
+    if given.shape != new.shape[2:] or given.dtype.kind not in "fiu" or not np.isfinite(given).all():
+        raise ConfigError(f"replacement {name} has shape {given.shape}; needed are numbers of shape {new.shape[2:]}.")
+    new[place] = given
+    new.setflags(write=False)
+    return new
 
 
 def changed_agent(worlds: Worlds) -> int:
@@ -181,9 +188,7 @@ def linear_change(worlds: Worlds, algorithm: Algorithm, agent: int, rounds: int)
 
     Several local steps on a constant gradient are one step along their sum, and a clipped update is one step of norm at most C.
     """
-    if any(not isinstance(w, CustomLoss) or w.loss is not linear_loss or w.ridge != 0 or w.clip for w in worlds):
-        return None
-    if any(np.asarray(world.sizes).max() > 1 for world in worlds):  # a batch of several is not one of them
+    if not all(_is_one_linear_record(world) for world in worlds):
         return None
     slopes = [np.asarray(world.arrays["features"][agent, 0], dtype=np.float64) for world in worlds]
     rows, one = np.tile(slopes[1] - slopes[0], (rounds, 1)), algorithm
@@ -200,6 +205,12 @@ def linear_change(worlds: Worlds, algorithm: Algorithm, agent: int, rounds: int)
     if not np.allclose(np.outer(direction, axis) * size, rows, rtol=0.0, atol=1e-9 * size):
         return None
     return LinearChange(one, size, direction, axis)
+
+
+def _is_one_linear_record(world: Any) -> bool:
+    """Whether all gradients are constant; of several records a batch has another one than the whole."""
+    constant = isinstance(world, CustomLoss) and world.loss is linear_loss and world.ridge == 0 and not world.clip
+    return constant and np.asarray(world.sizes).max() <= 1
 
 
 def _step_change(algorithm: Algorithm, one: Algorithm, slopes: list[Floats], round_: int) -> Floats:

@@ -279,9 +279,9 @@ def _reads_uplinks(run: CanaryRun) -> bool:
     noise, algorithm, agents = run.noise, run.algorithm, np.arange(run.topology.num_agents)
     seen = view(run.observer, *exchange_topologies(algorithm, run.topology))
     averaged = len(algorithm.exchanges) == 1 and algorithm.exchanges[0].silent is not None and not algorithm.aggregation
-    if not (run.topology.relay and isinstance(run.topology.schedule, Static) and seen.every_message and averaged):
-        return False
-    if not isinstance(noise.law, Gaussian | Laplace) or noise.in_gradients or (noise.factors(run.rounds) == 0).any():
+    federated = run.topology.relay and isinstance(run.topology.schedule, Static)
+    own_law = isinstance(noise.law, Gaussian | Laplace) and not noise.in_gradients
+    if not all((federated, seen.every_message, averaged, own_law)) or (noise.factors(run.rounds) == 0).any():
         return False
     bound = bind(noise, run.topology.active_links())
     alone = np.array_equal(bound.owners, np.stack([agents, np.full_like(agents, -1)], axis=1))

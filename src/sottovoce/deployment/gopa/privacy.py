@@ -77,21 +77,8 @@ def guarantee(
     members = _members(coalition, len(transcripts[0].terms.roster))
     _check_party(party, members, transcripts)
     revealed = [_revealed(transcript, members, party) for transcript in transcripts]
-    honest = {number for one in revealed for number in one.ways}
-    if not honest:
-        raise UnsupportedClaim(
-            "every party that published is in the coalition; a guarantee is about an honest one. Name a smaller coalition."
-        )
-    composed = {number: _composed(one.ways[number] for one in revealed if number in one.ways) for number in honest}
-    agent = max(sorted(honest), key=lambda number: composed[number][0].mu) if party is None else party
-    # Parties may differ in which number is largest; the largest of each holds for all.
-    ways = tuple(
-        Way(
-            max(one[proof].mu for one in composed.values()),
-            max(one[proof].total_variation for one in composed.values()),
-        )
-        for proof in range(2)
-    )
+    composed = _of_all_rounds(revealed)
+    agent = max(sorted(composed), key=lambda number: composed[number][0].mu) if party is None else party
     taking_part = sum(agent in one.ways for one in revealed)
     return Guarantee(
         observer=_observer(members),
@@ -100,7 +87,7 @@ def guarantee(
         adjacency="replace",
         rounds=len(transcripts),
         participation="every-round" if taking_part == len(revealed) else f"{taking_part} of {len(revealed)} rounds",
-        tradeoff=ChargedTradeoff(ways),
+        tradeoff=ChargedTradeoff(_largest(composed.values())),
         meaning=TOGETHER,
         validity="sent-messages",
         reason=_reason(transcripts, [one.smallest_part for one in revealed if one.ways]),
@@ -184,6 +171,23 @@ def _composed(rounds: Iterable[tuple[Way, Way]]) -> tuple[Way, Way]:
         for proof in range(2)
     )
     return first, second
+
+
+def _of_all_rounds(revealed: Sequence[_Revealed]) -> dict[int, tuple[Way, Way]]:
+    """What all rounds together reveal of every honest party that published in one of them."""
+    honest = {number for one in revealed for number in one.ways}
+    if not honest:
+        raise UnsupportedClaim(
+            "every party that published is in the coalition; a guarantee is about an honest one. Name a smaller coalition."
+        )
+    return {number: _composed(one.ways[number] for one in revealed if number in one.ways) for number in honest}
+
+
+def _largest(every: Collection[tuple[Way, Way]]) -> tuple[Way, ...]:
+    """What holds for all parties, which may differ in which number is largest: the largest of each."""
+    return tuple(
+        Way(max(one[proof].mu for one in every), max(one[proof].total_variation for one in every)) for proof in range(2)
+    )
 
 
 def _observer(members: frozenset[int]) -> str:

@@ -75,12 +75,16 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         )
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise ConfigError(f"{path}, row 1: {quoted(names[0])} is one column; separate columns by commas.")
+    _check_names(path, names)
+    return names
+
+
+def _check_names(path: Path, names: list[str]) -> None:
     for number, name in enumerate(names, start=1):
         if not name:
             raise ConfigError(f"{path}, row 1: column {number} has no name; name it, or remove it if it is an index.")
         if name in names[: number - 1]:
             raise ConfigError(f"{path}, row 1: two columns are named {quoted(name)}; rename or remove one.")
-    return names
 
 
 def _blocks(reader: Iterator[list[str]]) -> Iterator[tuple[list[int], list[list[str]]]]:

@@ -88,26 +88,31 @@ def _plan_entries(
 ) -> tuple[Perturbation, dict[str, Any]]:
     """Sources added up entry by entry; values [m] (fixed), [n, m] (listed) or None (known only inside a round)."""
     num_agents = len(links.perron)
-    used = len(np.unique(sources))
-    reaches_one = len(np.unique(receivers * np.int64(noise_map.num_sources) + sources)) == used
     groups = group_by_width(receivers, sources, num_agents)
-    slots = sum(group.entry.size for group in groups)
-    kind: Kind = "gathered"
-    if reaches_one and isinstance(noise.law, Gaussian) and used == len(sources):
-        kind = "aggregated"
-    elif reaches_one and slots <= MAX_WASTE * len(sources):
-        kind = "in place"
-    arrays: dict[str, Any] = {}
+    kind = _kind(noise, noise_map, receivers, sources, groups)
     if kind == "aggregated" and values is not None:
         squares = np.atleast_2d(values) ** 2
         stds = np.stack([np.sqrt(np.bincount(receivers, weights=row, minlength=num_agents)) for row in squares])
         return Perturbation(kind, noise, noise_map, links), {"std": stds[0] if values.ndim == 1 else stds}
-    arrays["groups"] = [{"source": g.source, "entry": g.entry, "present": g.present} for g in groups]
+    plan = Perturbation(kind, noise, noise_map, links, groups)
     if values is not None and values.ndim == 1:
-        arrays["groups"] = [{"source": g.source, "weight": values[g.entry] * g.present} for g in groups]
-    elif values is not None:
-        arrays["values"] = values
-    return Perturbation(kind, noise, noise_map, links, groups), arrays
+        return plan, {"groups": [{"source": g.source, "weight": values[g.entry] * g.present} for g in groups]}
+    arrays: dict[str, Any] = {} if values is None else {"values": values}
+    held = [{"source": g.source, "entry": g.entry, "present": g.present} for g in groups]
+    return plan, arrays | {"groups": held}
+
+
+def _kind(
+    noise: Noise, noise_map: NoiseMap, receivers: np.ndarray, sources: np.ndarray, groups: tuple[Group, ...]
+) -> Kind:
+    """How sources that enter one by one are drawn."""
+    used = len(np.unique(sources))
+    if len(np.unique(receivers * np.int64(noise_map.num_sources) + sources)) != used:
+        return "gathered"  # a source reaches several receivers
+    if isinstance(noise.law, Gaussian) and used == len(sources):
+        return "aggregated"
+    slots = sum(group.entry.size for group in groups)
+    return "in place" if slots <= MAX_WASTE * len(sources) else "gathered"
 
 
 def _plan_listed(noise: Noise, maps: list[NoiseMap], every: list[ActiveLinks]) -> tuple[Perturbation, dict[str, Any]]:
@@ -116,7 +121,7 @@ def _plan_listed(noise: Noise, maps: list[NoiseMap], every: list[ActiveLinks]) -
     if all(_is_broadcast(m, links) for m, links in zip(maps, every, strict=True)):
         after = np.stack([_after(links, m) for m, links in zip(maps, every, strict=True)])
         return Perturbation("broadcast", noise, maps[0], every[0]), {"after": after}
-    if not all(_same_structure(maps[0], m) for m in maps):
+    if not all(same_structure(maps[0], m) for m in maps):
         raise IncompatibleChoice(
             f"the sources of '{noise.name}' differ between the listed matrices, which the simulator can only follow when the noise "
             f"cancels at every receiver. Use a scheme whose sources belong to agents or links, or a fixed topology."
@@ -162,7 +167,8 @@ def _is_broadcast(noise_map: NoiseMap, links: ActiveLinks) -> bool:
     )
 
 
-def _same_structure(first: NoiseMap, second: NoiseMap) -> bool:
+def same_structure(first: NoiseMap, second: NoiseMap) -> bool:
+    """Whether the same sources enter the same links and own copies, with whatever values."""
     return all(
         np.array_equal(getattr(first, name), getattr(second, name))
         for name in ("owners", "link_index", "link_source", "self_index", "self_source")

@@ -23,10 +23,9 @@ from sottovoce.noise import RELAY, Noise, NoiseMap, bind, known_sources
 from sottovoce.observers import Observer, View, view
 from sottovoce.simulation.rounds.links import possible_links
 from sottovoce.simulation.rounds.neighbours import Group, group_by_width
+from sottovoce.simulation.rounds.perturbation import same_structure
 from sottovoce.simulation.views.masks import MaskPlan, plan_masks
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
-
-_INDICES = ("owners", "link_index", "link_source", "self_index", "self_source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,22 +170,21 @@ def _joined(maps: list[NoiseMap]) -> tuple[NoiseMap, np.ndarray | None]:
     first = maps[0]
     if len(maps) == 1:
         return first, None
-    if all(np.array_equal(getattr(first, name), getattr(other, name)) for name in _INDICES for other in maps[1:]):
+    if all(same_structure(first, other) for other in maps[1:]):
         stacked = first._replace(
             link_value=np.stack([one.link_value for one in maps]), self_value=np.stack([one.self_value for one in maps])
         )
         return stacked, None
-    starts = np.cumsum([0, *(one.num_sources for one in maps)])
-    joined = NoiseMap(
-        owners=np.concatenate([one.owners for one in maps]),
-        link_index=np.concatenate([one.link_index for one in maps]),
-        link_source=np.concatenate([one.link_source + start for one, start in zip(maps, starts, strict=False)]),
-        link_value=_blocks([one.link_value for one in maps]),
-        self_index=np.concatenate([one.self_index for one in maps]),
-        self_source=np.concatenate([one.self_source + start for one, start in zip(maps, starts, strict=False)]),
-        self_value=_blocks([one.self_value for one in maps]),
-    )
-    return joined, _blocks([np.ones(one.num_sources) for one in maps])
+    parts, start = [], 0  # every matrix has rows of its own among the sources
+    for one in maps:
+        parts.append(one._replace(link_source=one.link_source + start, self_source=one.self_source + start))
+        start += one.num_sources
+    joined = NoiseMap(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    values = {
+        "link_value": _blocks([one.link_value for one in maps]),
+        "self_value": _blocks([one.self_value for one in maps]),
+    }
+    return joined._replace(**values), _blocks([np.ones(one.num_sources) for one in maps])
 
 
 def _blocks(parts: list[Any]) -> np.ndarray:
