@@ -14,6 +14,7 @@ from sottovoce.algorithms.gossip import gossip
 from sottovoce.algorithms.inexact_admm import inexact_admm
 from sottovoce.algorithms.muffliato import muffliato
 from sottovoce.algorithms.random_walk import random_walk
+from sottovoce.algorithms.ring_sum import noisy_hops as noisy_hops
 from sottovoce.algorithms.ring_sum import ring_sum
 from sottovoce.algorithms.sampling import AgentSampling, FixedAgents, PoissonAgents, SilentAgents, check_sampling
 from sottovoce.algorithms.three_matrix import three_matrix

@@ -24,10 +24,8 @@ from numpy.typing import ArrayLike
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.attacks.links import Positions, checked_messages, fixed_links, rows_of
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear.network import noise_rows
-from sottovoce.linear.rounds import BoundExchange
-from sottovoce.noise import Noise, bind
-from sottovoce.noise.noise import received_map
+from sottovoce.linear import BoundExchange, noise_rows
+from sottovoce.noise import Noise, bind, received_map
 from sottovoce.numbers import checked, chosen, whole
 from sottovoce.topologies import Topology
 

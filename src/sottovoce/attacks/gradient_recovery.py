@@ -27,15 +27,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.algorithms import Algorithm
-from sottovoce.algorithms.algorithm import step_at
+from sottovoce.algorithms import Algorithm, step_at
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.attacks.links import Positions, checked_messages, fixed_links, places_of, rows_of
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear.network import noise_rows
-from sottovoce.linear.rounds import BoundExchange
-from sottovoce.noise import Noise, bind
-from sottovoce.noise.noise import received_map
+from sottovoce.linear import BoundExchange, noise_rows
+from sottovoce.noise import Noise, bind, received_map
 from sottovoce.topologies import ActiveLinks, Topology
 
 PEER_ALGORITHMS = ("atc", "cta", "consensus")

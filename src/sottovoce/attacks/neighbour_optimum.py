@@ -27,7 +27,7 @@ from scipy import optimize
 from sottovoce.attacks.arrays import Floats, finite, same_shape
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.numbers import checked, whole
-from sottovoce.problems.newton import minimise_logistic
+from sottovoce.problems import minimise_logistic
 
 _DEGENERATE = 1e-10  # relative singular value below which points lie in a hyperplane
 

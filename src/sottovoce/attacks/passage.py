@@ -24,8 +24,7 @@ from scipy import sparse
 
 from sottovoce.accounting.linear_view.innovations import RESIDUAL_TOLERANCE, ROUNDING, compressed_root, noisy_range
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.linear import NetworkRound, Rounds
-from sottovoce.linear.network import SeenRows, distinct_rows, seen_rows, sources_known
+from sottovoce.linear import NetworkRound, Rounds, SeenRows, distinct_rows, seen_rows, sources_known
 from sottovoce.observers import View
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.algorithms import Algorithm, ClippedUpdate, LocalSteps
-from sottovoce.algorithms.algorithm import step_at
+from sottovoce.algorithms import Algorithm, ClippedUpdate, LocalSteps, step_at
 from sottovoce.clipping import vector_norm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear.alike import for_each_distinct_round

@@ -25,7 +25,7 @@ from sottovoce.simulation.rounds.plan import Plan, plan_comparison
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.rounds.program import compile_advance, initial_state, models_of
 from sottovoce.simulation.settings import Settings
-from sottovoce.theory.stability import likely_cause
+from sottovoce.theory import likely_cause
 from sottovoce.topologies import Topology
 
 Array = Any

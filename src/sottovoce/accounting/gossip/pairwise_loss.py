@@ -36,8 +36,7 @@ from sottovoce.accounting.gossip.space import Space, krylov_space, listed_space
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import one_thread
 from sottovoce.numbers import checked, whole
-from sottovoce.topologies import Static, Topology
-from sottovoce.topologies.left_stochastic import left_stochastic
+from sottovoce.topologies import Static, Topology, left_stochastic
 
 HELD = 3e7  # numbers of message vectors that are held at once
 

@@ -16,7 +16,7 @@ Two neighbours of u enclose a stretch of u alone: infinite, unless u adds the no
 import math
 from collections.abc import Iterable
 
-from sottovoce.algorithms.ring_sum import noisy_hops
+from sottovoce.algorithms import noisy_hops
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked, whole
 

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sottovoce.accounting.question.promise import contraction
-from sottovoce.algorithms import Algorithm, Exchange, LocalSteps
-from sottovoce.algorithms.algorithm import step_at
+from sottovoce.algorithms import Algorithm, Exchange, LocalSteps, step_at
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import diffusion_step, linear_rounds
 from sottovoce.problems import ConvexSmooth

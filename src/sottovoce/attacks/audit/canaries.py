@@ -26,8 +26,7 @@ from sottovoce.attacks.transcript import agent_gradient
 from sottovoce.clipping import vector_norm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import checked, chosen, whole
-from sottovoce.problems import CustomLoss, LinearRegression, LogisticRegression, MeanEstimation, custom_loss
-from sottovoce.problems.sensitivity import Adjacency
+from sottovoce.problems import Adjacency, CustomLoss, LinearRegression, LogisticRegression, MeanEstimation, custom_loss
 from sottovoce.topologies import Topology
 
 Array = Any

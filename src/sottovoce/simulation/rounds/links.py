@@ -12,8 +12,7 @@ import numpy as np
 
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.neighbours import Group, expand, group_by_width, weighted_sum
-from sottovoce.topologies import ActiveLinks, Dropout, Listed, RandomPair, Static, Topology, Walk
-from sottovoce.topologies.topology import MATRIX_LIMIT
+from sottovoce.topologies import MATRIX_LIMIT, ActiveLinks, Dropout, Listed, RandomPair, Static, Topology, Walk
 
 Array = Any
 SAMPLED_ROUNDS = 16  # rounds of a random schedule on which a scheme's promises are checked

@@ -29,7 +29,7 @@ from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.views.masks import Board
 from sottovoce.simulation.views.plan import ViewPlan, channel_arrays, plan_view
 from sottovoce.simulation.views.program import Array, Seen, Statistic, compile_record, world_seed
-from sottovoce.theory.stability import likely_cause
+from sottovoce.theory import likely_cause
 from sottovoce.topologies import Topology
 
 GROUP_BYTES = 2**25  # of the runs that run together when their number is left open
