@@ -116,7 +116,7 @@ def _masked(sampling: AgentSampling | None, aggregation: Gopa | None) -> AgentSa
         )
     if aggregation.silence == 0:
         return None
-    assert aggregation.minimum_agents is not None  # checked
+    assert aggregation.minimum_agents is not None  # `check_aggregation` asks for it where agents may be silent
     return SilentAgents(float(aggregation.silence), aggregation.minimum_agents)
 
 

@@ -189,7 +189,15 @@ def converged_covariance(
 
 
 def average_from_views(views: Any, *, sender: int, topology: Topology, noise: Noise, weighting: Weighting) -> Averaged:
-    """`average_over_links` on a recorded view (`simulation.views.observe`)."""
+    """`average_over_links` on a recorded view (`simulation.views.observe`).
+
+    Args:
+        views: what was recorded.
+        sender: whose messages are averaged.
+        topology: the public weights.
+        noise: the public noise scheme.
+        weighting: how the copies are weighed, as in `average_over_links`.
+    """
     return average_over_links(
         views.messages[0], views.layout.links[0], sender=sender, topology=topology, noise=noise, weighting=weighting
     )

@@ -219,7 +219,16 @@ def weighted_sum_at_receiver(messages: ArrayLike, links: ArrayLike, *, receiver:
 def gradients_from_views(
     views: Any, *, agent: int, topology: Topology, algorithm: Algorithm, noise: Noise, start: ArrayLike
 ) -> RecoveredGradients:
-    """`recover_gradients`, or on a federation `recover_from_uplinks`, on a view of `simulation.views.observe`."""
+    """`recover_gradients`, or on a federation `recover_from_uplinks`, on a view of `simulation.views.observe`.
+
+    Args:
+        views: what was recorded, from the first round on.
+        agent: whose gradients.
+        topology: the public weights; fixed in time.
+        algorithm: whose step size is public.
+        noise: the public noise scheme.
+        start: [d] where all agents started.
+    """
     if views.first_round != 1 or views.layout.broadcast:
         raise IncompatibleChoice(
             f"'{views.observer}' from round {views.first_round} on: this needs messages from the first round on. Join "

@@ -195,7 +195,9 @@ def matched_filter(
         changes = _worst(bound, seen, passage, agent)
     found = passage.forwards(changes)
     weights = passage.backwards(found)
-    total = 1.0 if found.clear_round else float(sensitivity)  # a clear combination is scaled by what it reads
+    total = (
+        1.0 if found.clear_round else float(sensitivity)
+    )  # a combination without noise is scaled by what it reads, whatever the sensitivity
     start = np.array([float(np.sum(part)) for part in state_blocks(algorithm.init(np.ones(1)))])
     gathered = passage.gather([total * W for W in weights], start)
     mu = math.inf if found.clear_round else float(sensitivity) * math.sqrt(found.squared)

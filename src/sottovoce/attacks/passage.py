@@ -61,13 +61,13 @@ class Forwards(NamedTuple):
     gains: list[np.ndarray]  # per round [n, m]
     squared: float
     clear_round: int
-    column: int  # of the direction that is in clear
+    column: int  # which direction is in clear
 
 
 class Passage(NamedTuple):
     """A run as an observer sees it, to be followed forwards and backwards."""
 
-    rounds: list[PassageRound]  # of every round, the same object where rounds are the same
+    rounds: list[PassageRound]  # one entry per round; equal rounds share one object
     scales: np.ndarray
     known: list[np.ndarray]  # per round [q] bool
 

@@ -193,7 +193,7 @@ def _inside(value: Any) -> Any:
     """A vector's numbers, or a single number; a vector from elsewhere has coordinates of its own."""
     if isinstance(value, Coordinates):
         return value._values
-    if isinstance(value, int | float):  # the common case, first
+    if isinstance(value, int | float):  # first, because it is by far the most common
         return value
     if np.size(value) != 1:
         _refuse()

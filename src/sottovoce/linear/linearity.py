@@ -26,14 +26,14 @@ GRADIENT_SIZES = (1e-6, 1.0, 1e6, 1e12)
 BALANCED_SIZES = (1.0, 1e9)
 SMALL = 1e-9  # inside every box an algorithm may project on
 COLUMNS = 5
-RELATIVE = 1e-9  # of the sum of absolute terms
-ROUNDING = 64 * np.finfo(float).eps  # of the largest number that goes in
+RELATIVE = 1e-9  # tolerance relative to the sum of absolute terms
+ROUNDING = 64 * np.finfo(float).eps  # tolerance relative to the largest number that goes in
 
 
 class LinearRounds(NamedTuple):
     """The linear forms of a run."""
 
-    forms: list[LinearRound]  # distinct ones
+    forms: list[LinearRound]  # each distinct one once
     which: np.ndarray  # [T] position of every round in `forms`
 
 
@@ -108,7 +108,7 @@ def _rows(form: LinearRound) -> list[np.ndarray]:
 
 
 def _refuse_unless_linear(name: str, tried: list[_Tried], numbers: list[int]) -> None:
-    kinds: dict[bool, list[int]] = {}  # rounds with a gradient, and without
+    kinds: dict[bool, list[int]] = {}  # positions of the rounds with a gradient (False) and without one (True)
     for position, one in enumerate(tried):
         kinds.setdefault(one.form.gradient_at is None, []).append(position)
     for without, positions in kinds.items():
@@ -229,7 +229,7 @@ def _same_when_small(algorithm: Algorithm, form: LinearRound, round_: Any, norma
 def _pushes_apart(algorithm: Algorithm, form: LinearRound, round_: Any, normal: np.ndarray, other: np.ndarray) -> bool:
     coefficients = np.abs(np.vstack([form.messages, form.state]))
     for size in SIZES:
-        # Far apart, and close together.
+        # Two inputs far apart, then two close together.
         for first, second in ((size * normal, size * other), (size * normal, size * (normal + 1e-3 * other))):
             values = [evaluate_round(algorithm, round_, v) for v in (first, second)]
             moved = np.abs(np.vstack([values[0].messages - values[1].messages, values[0].state - values[1].state]))

@@ -17,7 +17,7 @@ from sottovoce.linear.rounds import BoundExchange, BoundRound
 from sottovoce.noise import RELAY, known_sources
 from sottovoce.observers import View
 
-CANCELLED = 1e-14  # of the sum of absolute terms
+CANCELLED = 1e-14  # what is smaller than this part of the sum of absolute terms has cancelled
 
 
 class NetworkRound(NamedTuple):
@@ -142,7 +142,14 @@ def sources_known(network: NetworkRound, view: View) -> np.ndarray:
 
 
 def observed_round(network: NetworkRound, view: View, *, last: bool, centroid: np.ndarray) -> SystemRound:
-    """The system of a round for an observer; `last` adds the final model where it sees that."""
+    """The system of a round for an observer; `last` adds the final model where it sees that.
+
+    Args:
+        network: the round of the whole network.
+        view: what the observer reads and knows.
+        last: whether this is the last round.
+        centroid: [K] weights of the agents in the final model.
+    """
     rows = seen_rows(network, view, last=last, centroid=centroid)
     used = [part[active] for part, active in zip(rows.messages, rows.active, strict=True)]
     stacked = sparse.vstack([*used, *rows.broadcast, rows.final_model]).tocsr()

@@ -36,6 +36,13 @@ def check_parts(
 ) -> None:
     """Refuse things of another kind; only what is given is checked, and dicts of algorithms or noises entry by entry.
 
+    Args:
+        problem: data and a loss.
+        topology: a network of agents.
+        algorithm: one, or a dict of several.
+        noise: a scheme, or a dict of several.
+        observer: who looks.
+
     Raises:
         ConfigError: with what to write instead.
     """

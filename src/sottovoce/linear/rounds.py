@@ -62,6 +62,12 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
 
     An algorithm with projections is represented by its linear part, and marked.
 
+    Args:
+        topology: who talks to whom.
+        algorithm: what an agent does in a round.
+        noise: how messages are perturbed.
+        rounds: how many.
+
     Raises:
         UnsupportedClaim: the functions are not linear, or the links are random.
         IncompatibleChoice: the noise does not fit the links.

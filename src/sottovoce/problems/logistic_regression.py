@@ -181,7 +181,16 @@ class LogisticRegression:
         batch_size: int | None = None,
         agent: int | None = None,
     ) -> Sensitivity:
-        """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`."""
+        """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`.
+
+        Args:
+            unit: "agent" or "record": what is protected.
+            adjacency: "replace" or "add-remove".
+            norm: "l1" or "l2", that of the noise law.
+            clip: the bound on a record's gradient; None for that of the problem.
+            batch_size: records per agent and round; None for all of them.
+            agent: whose; None for the largest of all agents.
+        """
         return clipped_sensitivity(
             self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent
         )

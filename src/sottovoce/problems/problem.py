@@ -118,7 +118,16 @@ class Problem(Protocol):
         batch_size: int | None = None,
         agent: int | None = None,
     ) -> Sensitivity:
-        """The largest change of one agent's gradient when the protected unit changes, marked with what it compares."""
+        """The largest change of one agent's gradient when the protected unit changes, marked with what it compares.
+
+        Args:
+            unit: "agent" or "record": what is protected.
+            adjacency: "replace" or "add-remove".
+            norm: "l1" or "l2", that of the noise law.
+            clip: the bound on a record's gradient; None for that of the problem.
+            batch_size: records per agent and round; None for all of them.
+            agent: whose; None for the largest of all agents.
+        """
 
     def describe(self) -> dict[str, Any]:
         """What a report or a saved run needs to name this problem, JSON-able."""

@@ -65,7 +65,7 @@ def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | No
 
 
 def _check_traced(algorithm: Algorithm, round_: Any, model: Any) -> None:
-    with running_round(dict.fromkeys(algorithm.schedules, model.sum())):  # any number without axes
+    with running_round(dict.fromkeys(algorithm.schedules, model.sum())):  # any number without axes, to trace with
         check_shapes(algorithm, round_, model)
 
 

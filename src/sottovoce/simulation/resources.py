@@ -28,13 +28,12 @@ from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology
 
 PROGRAM_BYTES = 2.0**26  # code, compiler and what JAX keeps for itself
-RECORD_GRADIENT_COPIES = (
-    3  # a clipped gradient, its size in every coordinate, and the sum that is being formed: measured
-)
+# A clipped gradient, its size in every coordinate, and the sum that is being formed: as measured.
+RECORD_GRADIENT_COPIES = 3
 CPU_SPEED = 1e9  # operations per second and core, below what small rounds reach
 ACCELERATOR_SPEED = 1e12
-LAUNCH_SECONDS = 1e-5  # of a round that does next to nothing
-HOP_SECONDS = 2e-6  # of a token's walk, drawn in Python
+LAUNCH_SECONDS = 1e-5  # what starting a round costs, however little it does
+HOP_SECONDS = 2e-6  # drawing one hop of a walk, which Python does
 
 _PARTS = {  # what takes memory: in words, and what to do about it
     "records": ("records (agents x records x dimension)", "Lower agents, records or their dimension."),
@@ -67,7 +66,7 @@ class RunSize:
     rounds: int
     metrics: int
     itemsize: int
-    clipped: bool  # as vectors, so that every record's gradient is held
+    clipped: bool  # whether gradients are clipped as vectors, so that every record's is held
     walks: bool
 
     @property
@@ -167,9 +166,9 @@ def check_compiled(size: RunSize, compiled: Any) -> None:
         ConfigError: with what it needs, what is free, and what to lower.
     """
     said = compiled.memory_analysis()
-    if said is None:  # some devices do not say
+    if said is None:  # some devices do not state what a program needs
         return
-    still = size.parts["metrics"] + size.parts["models"] / 2.0  # arises while the run goes on
+    still = size.parts["metrics"] + size.parts["models"] / 2.0  # is held on top of it while the run goes on
     needed = float(said.temp_size_in_bytes + said.output_size_in_bytes) + still
     remedy = "Set batch_size, or lower repeats_together, records, parameters or agents."
     refuse_too_large(f"a round of {size}", needed, remedy)

@@ -63,6 +63,14 @@ def expected_msd(
 ) -> dict[str, np.ndarray]:
     """The exact expected mean-square deviations from the optimum after every round.
 
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithm: what an agent does in a round.
+        noise: how messages are perturbed.
+        rounds: how many.
+        batch_size: records per agent and round; None for all of them.
+
     Returns:
         {"msd_centroid": [rounds], "msd_average": [rounds]}: expectations of the simulator's metrics of the same names.
 
@@ -100,6 +108,13 @@ def steady_state(
     problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, *, batch_size: int | None = None
 ) -> dict[str, float]:
     """The limits of `expected_msd` as the rounds go to infinity.
+
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithm: what an agent does in a round.
+        noise: how messages are perturbed.
+        batch_size: records per agent and round; None for all of them.
 
     Raises:
         UnsupportedClaim: there is no limit: steps, weights or noise change with the round, or the recursion is unstable.
@@ -152,7 +167,7 @@ class _Round(NamedTuple):
     """A round with the parts of its recursion that do not depend on the state, at noise factor one."""
 
     system: RoundSystem
-    batch: BatchCovariance | None  # None without batches
+    batch: BatchCovariance | None  # None where every gradient is the full one
     noise: np.ndarray  # sum_j N_j C_j N_j' of the state
     point_noise: np.ndarray  # the same of the point, diagonal blocks [K, d, d]
 

@@ -52,6 +52,13 @@ def stability_limit(
     """The factor by which the step size may be multiplied before the mean-square error grows without bound.
 
     Above 1: the algorithm is stable as it is. `stability_limit(...) * step_size` is the largest stable step.
+
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithm: what an agent does in a round.
+        batch_size: records per agent and round; None for all of them.
+        round_: the round whose step size is meant.
     """
     check_parts(problem=problem, topology=topology, algorithm=algorithm)
     check_together(topology, algorithm, none(), rounds=1, problem=problem, batch_size=batch_size)

@@ -80,7 +80,14 @@ def hypercube(dimension: int, *, weights: str = "metropolis") -> Topology:
 
 
 def erdos_renyi(n: int, p: float, *, seed: int = 0, weights: str = "metropolis") -> Topology:
-    """Every pair of agents is linked with probability p, independently (Erdos-Renyi, G(n, p))."""
+    """Every pair of agents is linked with probability p, independently (Erdos-Renyi, G(n, p)).
+
+    Args:
+        n: agents.
+        p: probability of a link between two agents, independent of all others.
+        seed: of NumPy's generator.
+        weights: "metropolis", "laplacian" or "uniform".
+    """
     n = whole("n", n, least=2)
     p = checked("p", p, "[0, 1]")
     _require_room(f"erdos_renyi({n:,}, {p:g})", n, float(n) * n * p)
@@ -89,7 +96,14 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, weights: str = "metropolis")
 
 
 def geometric(n: int, radius: float, *, seed: int = 0, weights: str = "metropolis") -> Topology:
-    """Agents at uniform places in the unit square, linked when at most `radius` apart; see topology.positions."""
+    """Agents at uniform places in the unit square, linked when at most `radius` apart; see topology.positions.
+
+    Args:
+        n: agents.
+        radius: how far apart linked agents may be.
+        seed: of NumPy's generator.
+        weights: "metropolis", "laplacian" or "uniform".
+    """
     n = whole("n", n, least=2)
     radius = checked("radius", radius, "(0, inf)")
     # Away from the border an agent is linked to a disc around it.
@@ -106,7 +120,14 @@ def geometric(n: int, radius: float, *, seed: int = 0, weights: str = "metropoli
 
 
 def k_out(n: int, k: int, *, seed: int = 0, weights: str = "metropolis") -> Topology:
-    """Every agent picks k distinct others, uniformly; two agents are linked when either picked the other."""
+    """Every agent picks k distinct others, uniformly; two agents are linked when either picked the other.
+
+    Args:
+        n: agents.
+        k: others that every agent picks.
+        seed: of NumPy's generator.
+        weights: "metropolis", "laplacian" or "uniform".
+    """
     n, k = whole("n", n, least=2), whole("k", k)
     if k >= n:
         raise ConfigError(f"k={k} others were asked for, but each of n={n} agents has only {n - 1}. Use a smaller k.")

@@ -19,7 +19,7 @@ from scipy import sparse
 from sottovoce.errors import ConfigError, IncompatibleChoice
 
 DENSE_LIMIT = 1000  # agents up to which a dense eigenvalue routine is quicker than an iterative one
-LANCZOS_RESTARTS = 10  # expanders need fewer; more would not help the others
+LANCZOS_RESTARTS = 10  # restarts of the eigenvalue search: expanders need fewer, and more would not help the others
 FACTORISABLE_LINKS = 500_000  # above, and beyond eight links per agent, fill-in may exhaust time and memory
 
 

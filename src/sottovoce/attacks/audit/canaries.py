@@ -30,8 +30,8 @@ from sottovoce.problems import Adjacency, CustomLoss, LinearRegression, Logistic
 from sottovoce.topologies import Topology
 
 Array = Any
-Worlds = tuple[Any, Any]  # two problems
-SATURATION = 1e6  # how many times the clip an update is before it is clipped
+Worlds = tuple[Any, Any]  # the same problem with the data of one agent in two versions
+SATURATION = 1e6  # updates are made this many times as large as the clip, so that it always acts
 
 _RECORDS = {
     LinearRegression: ("features", "targets"),
@@ -43,8 +43,8 @@ _RECORDS = {
 class LinearChange(NamedTuple):
     """A change of constant gradients as the linear view knows it."""
 
-    algorithm: Algorithm  # with one gradient in a message
-    size: float  # of the largest change
+    algorithm: Algorithm  # the one-step algorithm that sends the same
+    size: float  # the l2 norm of the largest change of a round
     direction: Floats  # [T] of every round, in units of the size
     axis: Floats  # [d] unit vector in l2
 

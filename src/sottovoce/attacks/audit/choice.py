@@ -31,7 +31,7 @@ from sottovoce.topologies import Listed, Topology
 
 AttackName = Literal["best", "likelihood", "transcript", "fitted"]
 ATTACKS = ("likelihood", "transcript", "fitted")
-FEATURE_BYTES = 2**28  # of all runs together
+FEATURE_BYTES = 2**28  # the most that the features of all runs may take
 LEAST_TRAINING = 500
 
 
@@ -73,7 +73,7 @@ def prepare_attack(run: AuditedRun, name: AttackName) -> PreparedAttack:
         try:
             return _PREPARE[one](run)
         except (IncompatibleChoice, UnsupportedClaim):
-            continue  # not for this run; the result names the one that was played
+            continue  # this attack does not apply; the result names the one that was played
     return _fitted(run)
 
 
@@ -89,7 +89,7 @@ def _likelihood(run: AuditedRun) -> PreparedAttack:
             "the matched filter does not know which sources of a list of matrices members have. Use attack='fitted'."
         )
     change = None
-    # A batch of a constant gradient is that gradient.
+    # A batch of constant gradients has the same gradient, so that batches change nothing here.
     plays = not run.noise.in_gradients or run.algorithm.gradients_per_round == 1
     if plays and run.algorithm.sampling is None:
         change = linear_change(run.worlds, run.algorithm, run.agent, run.rounds)

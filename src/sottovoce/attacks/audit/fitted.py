@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sottovoce.simulation.views import Layout, Statistic
 
 Array = Any
-RIDGES = (1e-9, 1e-6, 1e-3, 1e-2, 1e-1, 1.0)  # in variances of one feature
-LIMIT = 1024  # features of a run
+RIDGES = (1e-9, 1e-6, 1e-3, 1e-2, 1e-1, 1.0)  # penalties that are tried, in variances of one feature
+LIMIT = 1024  # the most features that are read off one run
 
 
 class FeaturePlan(NamedTuple):

@@ -40,9 +40,9 @@ from sottovoce.topologies import Topology
 __all__ = ["Audit", "audit"]
 
 LEAST_PAIRS = 20
-PAIR_BYTES = 150.0  # scores of two runs, sorted and counted: measured
-PAIR_SECONDS = 1e-5  # in bounds
-VIEW_WORK = 4.0  # what recording a view and scoring it costs, in plain runs
+PAIR_BYTES = 150.0  # what the scores of two runs take while they are sorted and counted: measured
+PAIR_SECONDS = 1e-5  # what a pair of scores costs in the bounds
+VIEW_WORK = 4.0  # a recorded and scored run costs as much as this many plain ones
 _DIGITS = 9
 _STILL = 1e-9  # scores whose spread is this part of their distance do not vary
 
@@ -119,11 +119,13 @@ def audit(
         raise ConfigError(
             f"delta = {delta:g}, at which no epsilon is promised although something is: Gaussian noise needs delta > 0. Give one."
         )
-    require_resolved(guarantee.linear_mu)  # before canaries of that size are made
+    require_resolved(guarantee.linear_mu)  # refused before canaries of that size are made
     # The promise for the worst agent holds for all; the one whose view shows most is attacked.
     target = guarantee.agent if agent is not None or guarantee.linear_agent is None else guarantee.linear_agent
     if worlds is None:
-        bare = algorithm._replace(clipped_update=None) if noise.in_gradients else algorithm  # gradients are protected
+        bare = (
+            algorithm._replace(clipped_update=None) if noise.in_gradients else algorithm
+        )  # noise in gradients protects each of them, before any clip of the update
         worlds = canary_worlds(
             topology, bare, sensitivity=float(per_agent("sensitivity", sensitivity, topology.num_agents)[target]),
             agent=target, axis=np.eye(whole("dimension", dimension))[0], adjacency=adjacency, ridge=0.0 if losses is None else losses.nu,
@@ -166,7 +168,7 @@ def _play(run: AuditedRun, prepared: PreparedAttack, seed: int) -> Floats:
         run.worlds, run.topology, run.algorithm, run.noise, run.observer, prepared.statistic, rounds=run.rounds,
         repeats=run.pairs + prepared.training, seed=seed, batch_size=run.batch_size, honest=run.agent,
     )  # fmt: skip
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are refused below
         scores = prepared.scores(found)
     require_finite_scores(scores, prepared.name)
     return without_rounding(scores)
@@ -209,9 +211,9 @@ def _as_computed(mu: float | None, first: Floats, second: Floats, confidence: fl
         return None
     if np.isinf(mu):
         return bool(second.min() > first.max())
-    found = _if_normal(first, second, 1.0 - (1.0 - confidence) / 2.0)  # two sides
+    found = _if_normal(first, second, 1.0 - (1.0 - confidence) / 2.0)  # the interval may fail on two sides
     if found is None or found.mu is None or found.upper_mu is None:
-        return mu == 0.0  # scores without spread
+        return mu == 0.0  # scores that do not vary agree with no separation only
     return found.mu <= mu <= found.upper_mu
 
 

@@ -77,4 +77,4 @@ def _step(algorithm: Algorithm, size: float, round_: int) -> float:
             found.append(exchange.message(state, gradient, round_))
             state = exchange.update(state, nothing, gradient, round_)
         numbers = [float(np.abs(np.asarray(part)).max()) for part in (*found, *state_blocks(state))]
-    return float(np.max(numbers))  # no number, where one of them is none
+    return float(np.max(numbers))  # NaN as soon as one of them is NaN

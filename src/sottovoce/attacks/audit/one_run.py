@@ -77,7 +77,7 @@ class CanaryScores(NamedTuple):
     """How canaries are scored, and what to expect of it."""
 
     name: str
-    statistic: Statistic  # of one run -> [m]
+    statistic: Statistic  # gives the scores [m] of one run
     rehearsal: Floats  # scores as they may fall when the second value is true, of all canaries
     mu: Floats | None  # [m]
 
@@ -163,7 +163,9 @@ def canary_run(
             f"canaries = {canaries!r}; needed are different agents of 0 to {K - 1}, at least one, all outside the observer ({observer})."
         )
     sizes = per_agent("sensitivity", sensitivity, K)[agents]
-    bare = algorithm._replace(clipped_update=None) if noise.in_gradients else algorithm  # gradients are protected
+    bare = (
+        algorithm._replace(clipped_update=None) if noise.in_gradients else algorithm
+    )  # noise in gradients protects each of them, before any clip of the update
     values, changes = np.zeros((2, len(agents))), {}
     for size in np.unique(sizes):
         worlds = canary_worlds(topology, bare, sensitivity=float(size), agent=0, axis=[1.0], adjacency=adjacency)
@@ -236,7 +238,9 @@ def _uplinks(run: CanaryRun) -> CanaryScores:
     assert silent is not None
     scales = law.scale * run.noise.factors(run.rounds)[:, None]  # [T, 1]
     low, high = (_updates(run, values) for values in run.values)
-    weight = 1.0 if sampling is None else sampling.weight(run.topology.num_agents)  # one over the chance to come
+    weight = (
+        1.0 if sampling is None else sampling.weight(run.topology.num_agents)
+    )  # one over the probability that an agent takes part
 
     def update(held: tuple[Any, Any], seen: Any, round_: Any) -> tuple[Any, Any]:
         total, model = held

@@ -43,7 +43,7 @@ Thresholds = Literal["bonferroni", "split"] | float | Sequence[float]
 
 _TAILS = 2.0 ** -np.arange(1.0, 7.0)  # 1/2 ... 1/64 of the pooled pilot above, and the same below
 _LEVELS = np.unique(np.concatenate([_TAILS, 1.0 - _TAILS]))
-_PILOT = 10  # one tenth
+_PILOT = 10  # one score in ten belongs to the pilot
 
 
 class Limits(NamedTuple):
@@ -87,6 +87,12 @@ def tradeoff_mu(
 
     The Gaussian curve belongs to the guarantee under test; the scores may have any law. Arguments as for
     `clopper_pearson`.
+
+    Args:
+        scores0: of runs in the first world.
+        scores1: of runs in the second.
+        confidence: with which the bound holds.
+        thresholds: "bonferroni" pays for trying every threshold; or one that was chosen before.
     """
     tested, limits = _limits(scores0, scores1, confidence, thresholds, None)
     values = mus(limits)

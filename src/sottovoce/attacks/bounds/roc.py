@@ -31,7 +31,7 @@ class Auc(NamedTuple):
     """The area under the curve and its error."""
 
     value: float
-    standard_error: float  # DeLong
+    standard_error: float  # by DeLong's method
     pairs: int  # min(n, m)
 
     def interval(self, confidence: float) -> tuple[float, float]:
@@ -82,7 +82,9 @@ def tpr_at_fpr(scores0: ArrayLike, scores1: ArrayLike, *, fpr: float) -> Operati
     fpr = checked("fpr", fpr, "[0, 1]")
     false, true, thresholds = curve(scores0, scores1)
     last = int(np.searchsorted(false, fpr, side="right")) - 1
-    first = int(np.searchsorted(true, true[last], side="left"))  # the fewest false alarms among equal hits
+    first = int(
+        np.searchsorted(true, true[last], side="left")
+    )  # of all thresholds with as many hits, the one with the fewest false alarms
     return OperatingPoint(float(true[first]), float(false[first]), float(thresholds[first]))
 
 

@@ -74,7 +74,16 @@ class Block(NamedTuple):
 def simulated_sources(
     seed: int, *, num_parties: int, dimension: int, out_degree: int, own_noise: RoundedGaussian, masks: Masks
 ) -> Sources:
-    """Sources of one round from a seeded generator, for simulation only."""
+    """Sources of one round from a seeded generator, for simulation only.
+
+    Args:
+        seed: of NumPy's generator.
+        num_parties: how many take part.
+        dimension: numbers in a party's vector.
+        out_degree: others that every party picks.
+        own_noise: law of each party's own noise.
+        masks: law of the masks that pairs share.
+    """
     generator = np.random.Generator(np.random.Philox(seed))
     edges = k_out_edges(generator.bytes(32), num_parties=num_parties, out_degree=out_degree)
     return _draw(generator, edges, (num_parties, dimension), own_noise, masks)

@@ -22,11 +22,11 @@ class Own(NamedTuple):
 
     problem: Any
     data: Any
-    records: tuple[Any, ...]  # per gradient of the round; empty: all records
+    records: tuple[Any, ...]  # the batch of every gradient of the round; empty: all records
     noise: tuple[Array, ...]  # per gradient of the round [K, d, S, R]; empty: none
     round: Array
     share: tuple[Array, ...] = ()  # one [K, R]: the factor on every gradient, before its noise; empty: one
-    schedules: Mapping[Schedule, Array] = {}  # the values of the round
+    schedules: Mapping[Schedule, Array] = {}  # what each schedule says in this round
 
     def apply(self, function: Any, *values: Any) -> Any:
         """Apply an agent's function to every agent, scheme and repeat; each value's leaves are [K, d, S, R]."""

@@ -244,7 +244,7 @@ def heard(own: Own, exchange: Exchange, state: Any, sent: Array, counts: Array) 
 
 def draw_counts(plan: Plan, algorithm: Algorithm, t: Array, keys: Any, really: Array, hop: Hop | None) -> Array | None:
     """[K, R] how much each agent counts; None when all take part."""
-    if hop is not None:  # the holder alone
+    if hop is not None:  # on a walk the holder of the token sends, and nobody else
         return (jnp.arange(plan.shape[0])[:, None] == hop.sender[None, :]).astype(plan.dtype)
     sampling = algorithm.sampling
     if sampling is None:

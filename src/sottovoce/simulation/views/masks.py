@@ -87,7 +87,7 @@ def plan_masks(algorithm: Algorithm, observer: Observer, members: np.ndarray, ho
             f"drown what they hide. Use pairwise_ratio=math.inf, uniform masks."
         )
     sampling = algorithm.sampling
-    assert sampling is None or isinstance(sampling, SilentAgents)  # masks come with no other
+    assert sampling is None or isinstance(sampling, SilentAgents)  # no other sampling comes with masks
     return MaskPlan(K, aggregation.partners, aggregation.pairwise_ratio, sampling, members, unknown, honest)
 
 
@@ -116,7 +116,7 @@ def draw_graph(plan: MaskPlan, seed: Array, repeats: Array) -> Graph:
     def pick(owner: Array) -> Array:
         words = random.threefry(keys, (others, owner.astype(jnp.uint32)))[0]
         chosen = jnp.argsort(words, axis=0)[: plan.partners].astype(jnp.int32)
-        return chosen + (chosen >= owner)  # numbered among the others
+        return chosen + (chosen >= owner)  # from a place among the others to the number of an agent
 
     members = _members(plan, keys)
     picks = jax.lax.map(pick, jnp.arange(K, dtype=jnp.int32))  # [K, k, R]
@@ -162,7 +162,7 @@ def connected(picks: Array, inside: Array) -> Array:
         heard = jnp.where(linked, _at(labels, picks), K).min(axis=1)
         told = jnp.where(linked, labels[:, None, :], K)
         low = jnp.minimum(labels, heard).at[picks, lanes].min(told)
-        # Whom the label names has perhaps a lower one already.
+        # The agent that a label names may have a lower label by now, which is taken over.
         jumped = jnp.take_along_axis(low, jnp.minimum(low, K - 1), axis=0)
         return jnp.where(inside, jnp.minimum(low, jumped), K)
 
@@ -197,7 +197,7 @@ def reveal(
     """
     published, counts = presence
     inside = published & ~graph.members
-    waiting = ~published & ~graph.members & ~counts  # masks with these were not revealed
+    waiting = ~published & ~graph.members & ~counts  # honest agents whose masks nobody revealed
     if plan.uniform:
         rows, parts = _sums(plan, graph, sent, inside, waiting)
     else:
@@ -217,7 +217,7 @@ def _sums(plan: MaskPlan, graph: Graph, sent: Array, inside: Array, waiting: Arr
         labels = connected(graph.picks, inside)
         left = _at(waiting, graph.picks).any(axis=1)
         left = left.at[graph.picks, lanes].max(jnp.broadcast_to(waiting[:, None, :], graph.picks.shape))
-        # Row K takes what is told of agents in no part.
+        # Agents in no part have the label K, and a row of their own that nobody reads.
         hides = jnp.zeros((K + 1, R), bool).at[labels, lanes].max(left & inside)
         shown = inside & ~jnp.take_along_axis(hides, labels, axis=0)
         parts = jnp.where(shown, labels, HIDDEN)

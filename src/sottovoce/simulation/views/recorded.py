@@ -39,7 +39,7 @@ from sottovoce.simulation.views.recorder import Recorder, checked_worlds, keep_a
 from sottovoce.topologies import Topology
 
 OBSERVE_BYTES = 2**30  # the most that is returned at once; while it arises, up to three times as much is held
-CHUNK_BYTES = 2**26  # of one chunk when its size is left open
+CHUNK_BYTES = 2**26  # what one chunk holds when its size is left open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,6 +81,12 @@ class Views:
 
 def layout(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observer) -> Layout:
     """The names of the rows that an observer sees.
+
+    Args:
+        topology: who talks to whom.
+        algorithm: what an agent does in a round.
+        noise: how messages are perturbed.
+        observer: who looks.
 
     Raises:
         ConfigError: the observer does not fit the topology.
@@ -154,7 +160,21 @@ def observe(
     chunk: int | None = None,
     honest: int | None = None,
 ) -> Views:
-    """Run and return what the observer sees in all rounds; the arguments are those of `views`.
+    """Run and return what the observer sees in all rounds.
+
+    Args:
+        problem: the data and the loss.
+        topology: who talks to whom.
+        algorithm: what agents do.
+        noise: what perturbs their messages.
+        observer: who looks.
+        rounds: how many.
+        repeats: independent runs; run r is the same whatever `repeats` is.
+        seed: of all random numbers.
+        batch_size: records per agent and round; None for all of them.
+        dtype: "float32" or "float64".
+        chunk: rounds that are computed at once; it does not change what is seen.
+        honest: an agent that is none of an observer's members without names; None: all may be.
 
     Raises:
         ConfigError: a malformed argument, or views that are too large to hold.

@@ -32,7 +32,7 @@ from sottovoce.simulation.views.program import Array, Seen, Statistic, compile_r
 from sottovoce.theory import likely_cause
 from sottovoce.topologies import Topology
 
-GROUP_BYTES = 2**25  # of the runs that run together when their number is left open
+GROUP_BYTES = 2**25  # runs are recorded side by side while they need less, unless told how many
 OF_WORLD = ("seed", "data", "sizes", "walk")
 
 
@@ -89,7 +89,7 @@ class Recorder:
         masks, graph = self.view_plan.masks, 0
         if masks is not None:
             graph = 32 * K * masks.partners
-            graph += 0 if masks.uniform else 16 * K * K  # whoever weighs Gaussian masks has a matrix of all agents
+            graph += 0 if masks.uniform else 16 * K * K  # Gaussian masks are weighed in a matrix of all agents
         if holds_record_gradients(self.worlds[0]):
             batch_size = self.settings.batch_size
             records = int(np.max(self.worlds[0].sizes)) if batch_size is None else batch_size
@@ -211,7 +211,7 @@ def _difference(first: Any, other: Any) -> str | None:
     for field in dataclasses.fields(first) if dataclasses.is_dataclass(first) else ():
         mine, its = (getattr(problem, field.name) for problem in (first, other))
         if isinstance(mine, np.ndarray) or field.name in ("arrays", "initial_parameters"):
-            continue  # records, or compared below
+            continue  # these may differ, or are compared below
         if not _same(mine, its):
             return field.name
     if not np.array_equal(first.initial_model, other.initial_model):
