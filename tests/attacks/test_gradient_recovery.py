@@ -252,6 +252,17 @@ def test_on_a_complete_graph_one_agent_suffices_against_broadcast_but_not_per_li
         np.testing.assert_allclose(found.gradients, everything.gradients, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", PEERS)
+def test_an_algorithm_is_known_by_its_functions_and_not_by_its_name(name):
+    messages = np.random.default_rng(3).standard_normal((1, 4, len(RING.links), D))
+    given = {"agent": 0, "topology": RING, "noise": sv.noise.none(), "start": START}
+    found = recover_gradients(messages, RING.links, algorithm=PEERS[name], **given)
+    renamed = recover_gradients(messages, RING.links, algorithm=PEERS[name]._replace(name="mine"), **given)
+    np.testing.assert_array_equal(found.gradients, renamed.gradients)
+    with pytest.raises(IncompatibleChoice, match="one step apart"):
+        recover_gradients(messages, RING.links, algorithm=sv.algorithms.gossip()._replace(name=name), **given)
+
+
 def test_what_was_not_derived_is_refused():
     messages = np.zeros((1, 2, len(RING.links), D))
     given = {"agent": 0, "noise": sv.noise.none(), "start": START}

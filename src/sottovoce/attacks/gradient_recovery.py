@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike
 from sottovoce.algorithms import Algorithm, step_at
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.attacks.links import Positions, checked_messages, fixed_links, places_of, rows_of
-from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import BoundExchange, noise_rows
+from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
+from sottovoce.linear import BoundExchange, LinearRounds, diffusion_step, linear_rounds, noise_rows
 from sottovoce.noise import Noise, bind, received_map
 from sottovoce.topologies import ActiveLinks, Topology
 
@@ -82,18 +82,14 @@ def recover_gradients(
             algorithm.
     """
     seen, pairs = checked_messages(messages, links)
-    if algorithm.name not in PEER_ALGORITHMS:
-        raise IncompatibleChoice(
-            f"gradients are recovered from messages of {', '.join(PEER_ALGORITHMS)}, whose messages are models one "
-            f"step apart; this is '{algorithm.name}'. On a federation use recover_from_uplinks."
-        )
+    kind, steps = _diffusion(algorithm, seen.shape[1])
     sight = _sight(pairs, agent, fixed_links(topology), noise)
     sent = seen[:, :, sight.outgoing].mean(axis=2)  # [repeats, rounds, d]
     combined = np.einsum("l,rtld->rtd", sight.weights, seen[:, :, sight.incoming]) + sight.own_weight * sent
-    steps, (rounds, dimension) = _steps(algorithm, seen.shape[1]), sent.shape[1:]
+    rounds, dimension = sent.shape[1:]
     variances = _variances(noise, algorithm, rounds, dimension)
     now, before = sight.now * variances, sight.before * variances
-    if algorithm.name == "atc":
+    if kind == "atc":
         origin = np.broadcast_to(_checked_start(start, seen), sent[:, :1].shape)
         points, point_spread = np.concatenate([origin, combined[:, :-1]], axis=1), np.append(0.0, before[:-1])
         estimates, error = points - sent, point_spread + now
@@ -101,7 +97,7 @@ def recover_gradients(
         raise IncompatibleChoice(f"one round of '{algorithm.name}' shows no gradient: it leaves with the next message.")
     else:
         estimates, error, steps = combined[:, :-1] - sent[:, 1:], before[:-1] + now[1:], steps[:-1]
-        points, point_spread = (sent, now) if algorithm.name == "consensus" else (combined, before)
+        points, point_spread = (sent, now) if kind == "consensus" else (combined, before)
         points, point_spread = points[:, :-1], point_spread[:-1]
     return RecoveredGradients(
         gradients=estimates / steps[:, None],
@@ -313,6 +309,22 @@ def _models_before(averages: Floats, algorithm: Algorithm, in_clear: bool, steps
         w = models[-1]
         models.append(w - s * steps[t] * averages[:, t] if in_clear else w + s * (averages[:, t] - w))
     return np.stack(models, axis=1)
+
+
+def _diffusion(algorithm: Algorithm, rounds: int) -> tuple[str, Floats]:
+    """When agents take their gradients, as `linear.Step` says, and the step of every round: both read off their functions."""
+    try:
+        forms = linear_rounds(algorithm, rounds)
+    except UnsupportedClaim:
+        forms = LinearRounds([], np.zeros(rounds, dtype=int))
+    steps = [step for form in forms.forms if (step := diffusion_step(form)) is not None]
+    kinds = {step.kind for step in steps}
+    if len(steps) != len(forms.forms) or len(kinds) != 1 or not kinds <= set(PEER_ALGORITHMS):
+        raise IncompatibleChoice(
+            f"gradients are recovered from messages of {', '.join(PEER_ALGORITHMS)}, whose messages are models one "
+            f"step apart; this is '{algorithm.name}'. On a federation use recover_from_uplinks."
+        )
+    return kinds.pop(), np.array([step.size for step in steps])[forms.which]
 
 
 def _steps(algorithm: Algorithm, rounds: int) -> Floats:
