@@ -10,6 +10,15 @@ p = 3/4, q = 1/4, and epsilon = ln 3 (Vlaski & Sayed, Example 11.2, eq. 11.12-11
 with entries P(report j | truth i) has epsilon = max over j of ln(max_i / min_i); telling the truth with odds e^epsilon
 against each other category is the L-ary version of the same design.
 
+Several reports of one truth, each with coins of its own, have binomial counts of ones, and with L(j) the log ratio of
+their probabilities
+
+    delta(epsilon) = sum over j of P(j ones) (1 - e^(epsilon - L(j)))_+,    the larger of both orders of the truths:
+
+many reports give away far less than the sum of their epsilons at delta > 0. For reports of truths that may change on
+the way, or depend on earlier reports, `mechanisms.pure_composition` has the answer, from the epsilon of one report; for
+symmetric designs, p + q = 1, it is the same number.
+
 When a share pi of the truths is 1, a report is 1 with probability q + (p - q) pi. So (reported rate - q) / (p - q) is
 an unbiased estimate of pi; privacy costs spread, no bias.
 """
@@ -19,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaln, xlog1py, xlogy
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked, whole
@@ -58,6 +68,63 @@ def epsilon_of_categories(report: ArrayLike) -> float:
     matrix = _checked_report(report)
     lows, highs = matrix.min(axis=0), matrix.max(axis=0)
     return max(_log_ratio(float(low), float(high - low)) for low, high in zip(lows, highs, strict=True))
+
+
+def delta_of_reports(p: float, q: float, *, reports: int, epsilon: float) -> float:
+    """Return the delta of several reports of one truth at this epsilon: exact, but for rounding, which is upwards.
+
+    Args:
+        p: P(report 1 | truth 1), from 0 to 1.
+        q: P(report 1 | truth 0), from 0 to 1.
+        reports: how many, each with coins of its own.
+        epsilon: at least 0, finite.
+    """
+    p, q = checked("p", p, "[0, 1]"), checked("q", q, "[0, 1]")
+    epsilon, reports = checked("epsilon", epsilon, "[0, inf)"), whole("reports", reports)
+    ones = np.arange(reports + 1)
+    ways = -math.log1p(reports) - betaln(ones + 1, reports - ones + 1)
+    log_p, log_q = (xlogy(ones, rate) + xlog1py(reports - ones, -rate) for rate in (p, q))
+    with np.errstate(invalid="ignore"):  # where both are impossible
+        losses = np.nan_to_num(log_p - log_q, nan=0.0, posinf=math.inf, neginf=-math.inf)
+    both = (
+        float((np.exp(ways + under) * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum())
+        for under, loss in ((log_p, losses), (log_q, -losses))
+    )
+    # Logarithms of up to `reports` factors carry their roundings into the probabilities.
+    return min(1.0, max(both) * math.exp(2.0**-45 * (reports + 1)))
+
+
+def epsilon_of_reports(p: float, q: float, *, reports: int, delta: float) -> float:
+    """Return the epsilon of several reports of one truth at this delta: exact, but for rounding, which is upwards.
+
+    Args:
+        p: P(report 1 | truth 1), from 0 to 1.
+        q: P(report 1 | truth 0), from 0 to 1.
+        reports: how many, each with coins of its own.
+        delta: at least 0, below 1; delta = 0 gives the sum.
+
+    Returns:
+        epsilon; infinity if an answer that is possible under one truth only has more probability than delta.
+    """
+    most = epsilon(p, q) * whole("reports", reports)
+    delta = checked("delta", delta, "[0, 1)")
+    if delta == 0.0 or most == 0.0:
+        return most
+    if delta_of_reports(p, q, reports=reports, epsilon=0.0) <= delta:
+        return 0.0
+    high = min(most, 1.0)
+    while high < most and delta_of_reports(p, q, reports=reports, epsilon=high) > delta:
+        high = min(most, 2.0 * high) if high < 2.0**40 else most
+    if high == math.inf:
+        return high
+    low = 0.0
+    while high - low > 2.0**-40 * high:  # ends on the upper side
+        middle = 0.5 * (low + high)
+        if delta_of_reports(p, q, reports=reports, epsilon=middle) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def two_coins(first: float = 0.5, second: float = 0.5) -> tuple[float, float]:
