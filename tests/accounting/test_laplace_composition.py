@@ -309,3 +309,36 @@ def test_delta_and_epsilon_outside_their_ranges_are_refused():
             laplace.epsilon([1.0, 2.0], delta)
     with pytest.raises(ConfigError, match="epsilon"):
         laplace.delta([1.0, 2.0], -1.0)
+
+
+def test_what_is_cut_off_is_counted(monkeypatch):
+    """With as much cut off as delta itself, and more, epsilon may only grow: up to the sum, never below an attack."""
+    low, usual = sign_test(0.01, 1000, 1e-5), laplace.epsilon([0.01], 1e-5, counts=[1000])
+    for share, most in ((1e-2, 1.3), (10.0, 11.0), (1e4, 11.0)):
+        monkeypatch.setattr(loss_grid, "_SET_ASIDE", share)
+        found = laplace.epsilon([0.01], 1e-5, counts=[1000])
+        assert low <= usual <= found * (1 + 1e-9) <= most
+    assert found == pure.epsilon(10.0, 1e-5)
+
+
+def test_cutting_and_spreading_keep_both_worlds():
+    """Spreading keeps the probability under P and under Q; cutting keeps it under P and raises delta everywhere."""
+    random, unit = np.random.default_rng(2), 0.3
+    masses = random.dirichlet(np.ones(37))
+    before = loss_grid.Losses(2, 3, masses, 0.0, 1, 1.0, 0.0)
+    after = loss_grid._at(before, 0, unit)
+
+    def losses(grid):
+        return -(grid.start + np.arange(len(grid.masses))) * unit / 2**grid.exponent
+
+    assert after.masses.sum() == pytest.approx(masses.sum(), rel=1e-14)
+    assert after.masses @ np.exp(-losses(after)) == pytest.approx(masses @ np.exp(-losses(before)), rel=1e-13)
+    cut = loss_grid._shortened(before, 0.2)
+    assert len(cut.masses) < len(masses)
+    assert cut.masses.sum() + cut.infinite == pytest.approx(1.0, rel=1e-14)
+    for epsilon in np.linspace(-6.0, 2.0, 50):
+        reached = [
+            grid.infinite + grid.masses @ -np.expm1(np.minimum(epsilon - losses(grid), 0.0))
+            for grid in (before, after, cut)
+        ]
+        assert reached[0] <= min(reached[1:]) + 1e-15
