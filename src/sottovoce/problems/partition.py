@@ -85,7 +85,7 @@ def partition(
             parts = [generator.permutation(part) for part in _repaired(drawn, min_partition_size)]
         case "by_label":
             parts = _label_parts(values, num_agents, labels_per_agent, generator)
-        case "by_size":
+        case _:  # by size, the last of the kinds
             cuts = np.cumsum(_growing_sizes(len(rows), num_agents, growth))[:-1]
             parts = np.split(generator.permutation(len(rows)), cuts)
     _check_smallest(parts, kind=kind, min_partition_size=min_partition_size)
