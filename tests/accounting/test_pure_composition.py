@@ -28,9 +28,11 @@ def test_unequal_rounds_are_never_below_an_enumeration_and_close_to_it(values, s
     epsilon = share * sum(values)
     exact = enumerated(values, epsilon)
     assert pure_composition.delta(values, epsilon) >= exact - 1e-15
+    # Where delta hardly falls, epsilon is hardly determined: nearness is that of rounds of little more.
+    more = np.multiply(values, 1.01)
+    assert pure_composition.delta(values, epsilon) <= enumerated(more, max(0.0, epsilon - 0.005 * sum(values)))
     if exact > 1e-9:
-        found = pure_composition.epsilon(values, exact)
-        assert epsilon * (1 - 1e-9) - 1e-12 <= found <= epsilon + 0.006 * sum(values)
+        assert pure_composition.epsilon(values, exact) >= epsilon * (1 - 1e-9) - 1e-12
 
 
 @pytest.mark.parametrize(("v", "rounds"), [(0.01, 1000), (1.0, 5), (0.3, 50), (5.0, 3), (1e-3, 20_000)])
