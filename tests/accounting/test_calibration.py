@@ -39,7 +39,7 @@ def test_delta_lets_pure_noise_be_smaller():
     loose = calibrate(RING, ATC, noise, ALL, **RUN, epsilon=0.5, delta=0.05)
     assert loose.law.std < 0.95 * strict.law.std
     found = sv.account(RING, ATC, loose, ALL, **RUN)
-    assert found.epsilon(0.05) == pytest.approx(0.5, rel=1e-12)
+    assert found.epsilon(0.05) == pytest.approx(0.5, rel=1e-9)
     assert found.epsilon(0.0) > 0.5
 
 

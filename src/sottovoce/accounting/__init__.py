@@ -29,6 +29,7 @@ from sottovoce.accounting.question.participation import describe_participation a
 from sottovoce.accounting.question.question import Question
 from sottovoce.accounting.tradeoff import FixedSizeTradeoff as FixedSizeTradeoff
 from sottovoce.accounting.tradeoff import SubsampledTradeoff as SubsampledTradeoff
+from sottovoce.accounting.tradeoff import Tradeoff as Tradeoff
 from sottovoce.accounting.tradeoff import repeated
 from sottovoce.problems import ConvexSmooth
 

@@ -21,12 +21,13 @@ from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.accounting.linear_view.largest_mu import LinearValue
 from sottovoce.accounting.proofs import PROOFS, WAYS
 from sottovoce.accounting.proofs.evidence import Evidence
+from sottovoce.accounting.proofs.laplace_rounds import laplace_by_round
 from sottovoce.accounting.proofs.proof import PAGE, Statement
 from sottovoce.accounting.proofs.words import assumptions, unsupported, why_clear
 from sottovoce.accounting.question.asked import Asked, ask, check_agent, check_observers
 from sottovoce.accounting.question.participation import Participation, Poisson, describe_participation
 from sottovoce.accounting.question.question import ADJACENCY, PARTICIPATION, UNIT, Question, the_question
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, Tradeoff, WorstTradeoff, worst_of
+from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff, WorstTradeoff, worst_of
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import one_thread
@@ -174,9 +175,10 @@ def _sent_by_round(asked: Asked) -> list[Tradeoff] | None:
     spent, agents = evidence.sent.spent, evidence.agents
     if spent is None or isinstance(asked.participation, Poisson):
         return None
-    values = asked.sensitivity[agents] * (spent[:, agents] if asked.pure else np.sqrt(spent[:, agents]))
-    kind = PureTradeoff if asked.pure else GaussianTradeoff
-    return [kind(float(value)) for value in values.max(axis=1)]
+    if asked.pure:
+        return laplace_by_round(evidence)
+    values = asked.sensitivity[agents] * np.sqrt(spent[:, agents])
+    return [GaussianTradeoff(float(value)) for value in values.max(axis=1)]
 
 
 @one_thread
@@ -204,7 +206,7 @@ def _evidence(asked: Asked, agents: np.ndarray | None = None) -> Evidence:
 def _worst(evidence: Evidence) -> Guarantee:
     """The largest guarantee over the agents, and the largest linear view; agents that cannot be the worst are not computed."""
     bounds = evidence.first_bounds()
-    found: list[Guarantee] = []
+    found: list[tuple[float, Guarantee]] = []
     largest = -math.inf
     for position in np.argsort(-bounds, kind="stable"):
         if bounds[position] <= largest:
@@ -212,9 +214,9 @@ def _worst(evidence: Evidence) -> Guarantee:
         agent = int(evidence.agents[position])
         stated = _smallest(evidence, agent)
         largest = max(largest, stated.value)
-        found.append(_stated(evidence, agent, stated))
-    tradeoff = worst_of([one.tradeoff for one in found])
-    named = next((one for one in found if one.tradeoff == tradeoff), found[0])
+        found.append((stated.value, _stated(evidence, agent, stated)))
+    tradeoff = worst_of([one.tradeoff for _, one in found])
+    named = max(found, key=lambda pair: (pair[1].tradeoff == tradeoff, pair[0]))[1]
     if isinstance(tradeoff, WorstTradeoff):
         reason = f"{named.reason} The value is the largest over all agents outside the observer, at each delta."
         named = replace(named, tradeoff=tradeoff, reason=reason)

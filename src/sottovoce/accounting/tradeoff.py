@@ -36,10 +36,19 @@ class Order(NamedTuple):
     kind: tuple[Hashable, ...]
     sizes: tuple[float, ...]
 
-    def covers(self, other: "Order") -> bool:
+    def covers(self, other: object) -> bool:
         """Whether whatever holds for a trade-off of this order holds for the other too."""
+        if not isinstance(other, Order):
+            return False
         same = self.kind == other.kind and len(self.sizes) == len(other.sizes)
         return same and all(own >= its for own, its in zip(self.sizes, other.sizes, strict=True))
+
+
+class PartialOrder(Protocol):
+    """What trade-offs are compared by."""
+
+    def covers(self, other: object) -> bool:
+        """Whether whatever holds for a trade-off of this order holds for one of the other at every delta."""
 
 
 class Tradeoff(Protocol):
@@ -54,7 +63,7 @@ class Tradeoff(Protocol):
         """Epsilon at delta = 0, for the laws that have one."""
 
     @property
-    def order(self) -> Order:
+    def order(self) -> PartialOrder:
         """What it is compared by."""
 
     def epsilon(self, delta: float) -> float:
@@ -110,8 +119,8 @@ def needed_factor(value: float, target: float) -> float:
     return value / target
 
 
-def searched_factor(tradeoff: Tradeoff, epsilon: float, delta: float) -> float:
-    """The smallest factor that meets the target to a millionth, found on a logarithmic scale.
+def searched_factor(tradeoff: Tradeoff, epsilon: float, delta: float, *, tolerance: float = 1e-6) -> float:
+    """The smallest factor that meets the target to this relative tolerance, found on a logarithmic scale.
 
     Raises:
         UnsupportedClaim: delta is zero, or the observer learns nothing whatever the noise.
@@ -132,9 +141,10 @@ def searched_factor(tradeoff: Tradeoff, epsilon: float, delta: float) -> float:
             return needed_factor(0.0, epsilon)
     while excess(high) > 0:
         high += 1.0
-    root = float(brentq(excess, low, high, xtol=1e-6))
+    root = float(brentq(excess, low, high, xtol=tolerance))
     while excess(root) > 0:  # end on the private side
-        root += 1e-6
+        root += tolerance
+        tolerance *= 2.0
     return math.exp(root)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting import Guarantee, account, account_each, calibrate, sent_by_round, shown, upwards
+from sottovoce.accounting import Guarantee, Tradeoff, account, account_each, calibrate, sent_by_round, shown, upwards
 from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
@@ -38,6 +38,7 @@ UNRELEASED = (
     "These observers do not get the final model, so it must not be released to them. List final_model among the observers to account for "
     "its release."
 )
+_MOST_EVALUATED = 250  # rounds whose epsilon is computed, of a run whose rounds all differ
 _SLACK = 1e-6  # relative: what a solver may be off by; calibrated noise is larger by this
 _DIGITS = 7  # of a calibrated size, so that it can be copied without loss
 
@@ -266,8 +267,14 @@ def _sent(experiment: Experiment, observer: Observer, delta: float) -> np.ndarra
     found = sent_by_round(*parts_of(experiment), observer, **question(experiment))
     if found is None:
         return np.full(experiment.rounds, np.inf)
-    distinct = {tradeoff: tradeoff.epsilon(delta) for tradeoff in set(found)}
-    return np.array([distinct[tradeoff] for tradeoff in found])
+    # Never decreasing: where many rounds differ, the value of a later one bounds those before it.
+    every = -(-len(set(found)) // _MOST_EVALUATED)
+    spent, distinct = np.empty(len(found)), dict[Tradeoff, float]()
+    for last in range(len(found) - 1, -1, -every):
+        if found[last] not in distinct:
+            distinct[found[last]] = found[last].epsilon(delta)
+        spent[max(0, last - every + 1) : last + 1] = distinct[found[last]]
+    return spent
 
 
 def _fitting_rounds(experiment: Experiment, budget: Budget) -> int:

@@ -25,8 +25,7 @@ e^(-max(v, |x|) / 2), for two rounds v1 >= v2 with s = v1 + v2 it is
 
 At equal sum it grows with v2. So moving a part of the smaller of two rounds to the larger never hides anything, and a
 vector of rounds is dominated by every vector that weakly majorises it: whose k largest values have no smaller a sum,
-for every k. This bounds what is known in part only (`largest_within`), joins several vectors (`least_majorant`), and
-replaces many values by few.
+for every k. This orders vectors, bounds what is known in part only (`largest_within`), and replaces many values by few.
 
 Numbers are upper bounds: losses on a grid (`loss_grid`), between whose points H is replaced by its chords in e^epsilon.
 With spacing h and t = tanh(h / 4), these are the H of the losses v - k h with probabilities (1 + t) / 2 at k = 0,
@@ -35,7 +34,6 @@ exact, and so is delta = 0.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -109,41 +107,11 @@ def largest_within(caps: ArrayLike, total: float) -> NDArray[np.float64]:
     return np.append(ordered[:used], max(0.0, total - before))
 
 
-def least_majorant(rounds: Sequence[tuple[ArrayLike, ArrayLike]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return values and counts of the least rounds that dominate each of several vectors of rounds by majorising them.
-
-    Its sums of the k largest values are the least concave ones above those of the vectors, so its total is the largest
-    of their totals.
-
-    Args:
-        rounds: values and counts of every vector, at least one, all finite.
-    """
-    curves = [partial_sums(*rounds_of(values, counts)) for values, counts in rounds]
-    length = max(number[-1] for number, _ in curves)
-    points = {(int(k), float(s)) for number, sums in curves for k, s in zip(number, sums, strict=True)}
-    points |= {(int(length), float(sums[-1])) for _, sums in curves}
-    corners: list[tuple[int, float]] = []
-    for point in sorted(points):
-        while corners and (
-            point[0] == corners[-1][0] or (len(corners) > 1 and _above(corners[-2], point, corners[-1]))
-        ):
-            corners.pop()
-        corners.append(point)
-    number, sums = (np.array(column) for column in zip(*corners, strict=True))
-    counts = np.diff(number)
-    return np.diff(sums) / counts, counts
-
-
 def partial_sums(
     values: NDArray[np.float64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the corners of the sums of the k largest values: k, and the sum; both begin at 0."""
     return np.append(0, np.cumsum(counts)), np.append(0.0, np.cumsum(values * counts))
-
-
-def _above(first: tuple[int, float], last: tuple[int, float], middle: tuple[int, float]) -> bool:
-    """Whether the chord is not below the middle point."""
-    return (middle[1] - first[1]) * (last[0] - first[0]) <= (last[1] - first[1]) * (middle[0] - first[0])
 
 
 def _masses(intervals: int, spacing: float, cut: float) -> NDArray[np.float64]:

@@ -1,19 +1,19 @@
 """The trade-off of rounds of Laplace noise: the pure epsilon at delta = 0, what `laplace` proves at any other delta.
 
 Two such trade-offs are ordered at every delta where the sums of the k largest values of one are at least those of the
-other, for every k. Otherwise which of them is worse may depend on delta; `worst_of` then states one that holds for
-both.
+other, for every k. Otherwise which of them is worse may depend on delta.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.accounting.mechanisms import laplace, pure
 from sottovoce.accounting.mechanisms.round_values import rounds_of, total
+from sottovoce.accounting.tradeoff import needed_factor, searched_factor
 from sottovoce.numbers import checked, whole
 
 
@@ -73,8 +73,29 @@ class LaplaceTradeoff:
         largest = pure.delta(self.pure_epsilon, epsilon)
         return largest if largest == 0 else min(largest, laplace.delta(self.values, epsilon, counts=self.counts))
 
-    def dominates(self, other: "LaplaceTradeoff") -> bool:
-        """Whether this one gives away at least as much at every delta: its values weakly majorise the other's."""
+    @property
+    def order(self) -> "Majorisation":
+        """By sums of the largest values."""
+        return Majorisation(self.pure_epsilon, self.values, self.counts)
+
+    def factor_for(self, epsilon: float, delta: float) -> float:
+        """In closed form at delta = 0, else by a search."""
+        if delta == 0 or self.pure_epsilon == 0:
+            return needed_factor(self.pure_epsilon, epsilon)
+        return searched_factor(self, epsilon, delta, tolerance=1e-11)
+
+
+class Majorisation(NamedTuple):
+    """The order of Laplace rounds."""
+
+    pure_epsilon: float
+    values: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def covers(self, other: object) -> bool:
+        """Whether these give away at least as much at every delta: their values weakly majorise the other's."""
+        if not isinstance(other, Majorisation):
+            return False
         if math.isinf(self.pure_epsilon):
             return True
         number, sums = laplace.partial_sums(np.array(self.values), np.array(self.counts, dtype=np.int64))
@@ -82,16 +103,3 @@ class LaplaceTradeoff:
         # Between corners both are linear, and constant after the last.
         points = np.union1d(number, theirs)
         return bool((np.interp(points, number, sums) >= np.interp(points, theirs, lower)).all())
-
-
-def worst_of(tradeoffs: Sequence[LaplaceTradeoff]) -> LaplaceTradeoff:
-    """What holds for all of these at every delta; its pure epsilon is the largest of theirs.
-
-    One that dominates all others is returned as it is. Otherwise the result may be above the largest of them at some
-    delta.
-    """
-    largest = max(tradeoffs, key=lambda one: one.pure_epsilon)
-    if all(one is largest or one == largest or largest.dominates(one) for one in tradeoffs):
-        return largest
-    values, counts = laplace.least_majorant([(one.values, one.counts) for one in set(tradeoffs)])
-    return replace(LaplaceTradeoff.of_rounds(values, counts), pure_epsilon=largest.pure_epsilon)

@@ -16,7 +16,6 @@ from sottovoce.accounting.question.asked import Asked
 from sottovoce.accounting.question.participation import Poisson, patterns
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds, Step, bound_rounds, check_steps_from_point, diffusion_step, exchange_topologies
-from sottovoce.noise import Laplace
 from sottovoce.numbers import within_range
 from sottovoce.topologies import Listed, Static
 
@@ -43,6 +42,9 @@ class SentValues(NamedTuple):
     spent: np.ndarray | None  # [T, K] of `values` after every round, as mu^2 or epsilon; None where not known
     # [T, K] what every round alone adds to `spent`, for a unit that takes part in all; None where not known.
     each: np.ndarray | None
+    # [T, K] the most that every round alone adds to `values`, promise included; None where not known.
+    most: np.ndarray | None
+    parts: np.ndarray  # int: how many sources share what a message costs, each paying as much; 0: not known
     one_source_each: bool  # one source per agent and round, as sent
     pairs: bool  # some sources are shared by two agents
 
@@ -105,7 +107,7 @@ class Evidence:
             "random links": self.random_links,
             "bound rounds": self.rounds is not None,
             "Gaussian": not asked.pure,
-            "Laplace": isinstance(asked.noise.law, Laplace),
+            "pure": asked.pure,
             "coins for records": isinstance(asked.participation, Poisson),
             "secret agents": asked.amplifies,
             "every agent, unmasked": asked.sampling is None and not asked.masked,
@@ -203,7 +205,18 @@ class Evidence:
         if self.kinds & {"no noise", "coins for records", "secret agents", "walk"}:
             return np.full(len(self.agents), np.inf)
         p = self.agents
+        if self.asked.pure and not self._one_covers_all():
+            return np.full(len(p), np.inf)
         return np.where(self.sent.supported[p], self.sent.values[p] * self.asked.sensitivity[p], np.inf)
+
+    def _one_covers_all(self) -> bool:
+        """Whether the agent that gives away most in all gives away most in every round too, so that no other one can be worse at any delta."""
+        values = self.sent.values[self.agents] * self.asked.sensitivity[self.agents]
+        if self.sent.most is None or not self.sent.supported[self.agents].all():
+            return False
+        most, parts = self.sent.most[:, self.agents] * self.asked.sensitivity[self.agents], self.sent.parts[self.agents]
+        worst = int(np.argmax(values))
+        return bool((most <= most[:, [worst]]).all() and (parts == parts[worst]).all())
 
     def linear_value(self, agent: int) -> LinearValue | None:
         """The linear view of one agent."""
@@ -265,7 +278,13 @@ def diffusion_steps(rounds: Rounds) -> list[Step] | None:
 
 
 def values_at_public_points(
-    spent: np.ndarray, *, pure: bool, each: np.ndarray | None = None, exact: bool = False, linear_view: bool = False
+    spent: np.ndarray,
+    *,
+    pure: bool,
+    each: np.ndarray | None = None,
+    exact: bool = False,
+    linear_view: bool = False,
+    parts: int = 1,
 ) -> SentValues:
     """The account of gradients that are all taken at points the observer may know: no promise is needed, for a record either.
 
@@ -275,13 +294,14 @@ def values_at_public_points(
         each: [T, K] what every round alone adds, for a unit that takes part in all; None where not known.
         exact: attained by an attack.
         linear_view: it is also the linear view.
+        parts: how many sources share what one round adds, each paying as much.
     """
     values = spent[-1] if pure else np.sqrt(spent[-1])
     everyone, nobody, clear = np.ones(len(values), dtype=bool), np.zeros(len(values), dtype=bool), np.isinf(spent)
     return SentValues(
         values=values, plain=values, supported=everyone, promised=nobody, exact=everyone & exact, is_linear_view=everyone & linear_view,
-        public_point=everyone, goes_on_from_message=nobody, hidden=nobody, spent=spent, each=each, one_source_each=False, pairs=False,
-        clear_round=np.where(clear.any(axis=0), np.argmax(clear, axis=0) + 1, 0),
+        public_point=everyone, goes_on_from_message=nobody, hidden=nobody, spent=spent, each=each, most=each, parts=np.full(len(values), parts),
+        one_source_each=False, pairs=False, clear_round=np.where(clear.any(axis=0), np.argmax(clear, axis=0) + 1, 0),
     )  # fmt: skip
 
 

@@ -31,7 +31,9 @@ def gradient_values(evidence: Evidence) -> SentValues:
     spent = np.cumsum(np.where(patterns & used, price[None, :], 0.0), axis=1).max(axis=0)  # [T]
     everyone = (len(scales), num_agents)
     each = np.broadcast_to(np.where(used, price, 0.0)[:, None], everyone)
-    return values_at_public_points(np.broadcast_to(spent[:, None], everyone), pure=pure, each=each)
+    return values_at_public_points(
+        np.broadcast_to(spent[:, None], everyone), pure=pure, each=each, parts=algorithm.gradients_per_round
+    )
 
 
 WAY = Way(where=frozenset({"noise in gradients"}), values=gradient_values)

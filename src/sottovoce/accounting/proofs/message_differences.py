@@ -41,6 +41,7 @@ class Protection(NamedTuple):
     price: np.ndarray
     feedback: np.ndarray  # rho
     hidden: np.ndarray
+    parts: np.ndarray  # how many sources share a price equally; 0: not known
 
 
 class Response(NamedTuple):
@@ -59,6 +60,7 @@ def protection(rounds: Rounds, known: np.ndarray, *, pure: bool, final_model: bo
     ]
     T, m, K = len(rounds), len(held[0]), len(known)
     price, feedback, hidden = np.zeros((T, m, K)), np.zeros((T, m, K)), np.zeros((T, m, K), dtype=bool)
+    parts = np.zeros((T, m, K), dtype=int)
     for t in range(T):
         for j, (exchange, found) in enumerate(held[rounds.which[t]]):
             if final_model and t == T - 1 and j == m - 1:
@@ -66,8 +68,8 @@ def protection(rounds: Rounds, known: np.ndarray, *, pure: bool, final_model: bo
             scale = rounds.scales[t]
             price[t, j] = _at_scale(found, scale, pure)
             feedback[t, j] = exchange.links.self_weights * (1.0 - (found.own if scale > 0 else 0.0))
-            hidden[t, j] = found.hidden & (scale > 0)
-    return Protection(price, feedback, hidden)
+            hidden[t, j], parts[t, j] = found.hidden & (scale > 0), found.parts
+    return Protection(price, feedback, hidden, parts)
 
 
 def _at_scale(found: SentNoise, scale: float, pure: bool) -> np.ndarray:

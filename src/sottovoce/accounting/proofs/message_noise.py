@@ -34,6 +34,7 @@ class SentNoise(NamedTuple):
     price: np.ndarray  # [K] per squared difference (Gaussian) or per difference (Laplace laws); inf: in clear
     own: np.ndarray  # [K] s_p
     hidden: np.ndarray  # [K] bool: the own copy has noise that no message shows
+    parts: np.ndarray  # [K] how many sources share the price, each paying as much; 0: not known
 
 
 def sent_noise(exchange: BoundExchange, known: np.ndarray, *, pure: bool, own_copy_seen: bool = False) -> SentNoise:
@@ -89,6 +90,10 @@ def _single(exchange: BoundExchange, removed: np.ndarray, *, pure: bool, own_cop
     visible = np.flatnonzero(factor)
     weight = 1.0 / np.abs(factor[visible]) ** (1 if pure else 2)
     price = np.bincount(noise.owners[visible, 0], weight, minlength=K).astype(float)
+    parts = np.bincount(noise.owners[visible, 0], minlength=K)
+    most = np.zeros(K)
+    np.maximum.at(most, noise.owners[visible, 0], weight)
+    parts = np.where(price == parts * most, parts, 0)
     own, hidden = np.zeros(K), np.zeros(K, dtype=bool)
     shown = factor[own_source] != 0
     own[own_agent[shown]] = own_value[shown] / factor[own_source[shown]]
@@ -96,10 +101,10 @@ def _single(exchange: BoundExchange, removed: np.ndarray, *, pure: bool, own_cop
     if own_copy_seen:
         extra = np.zeros(K)
         extra[own_agent[~shown]] = 1.0 / np.abs(own_value[~shown]) ** (1 if pure else 2)
-        price = price + extra
+        price, parts = price + extra, np.where(extra > 0, 0, parts)
         clear |= ~hidden & (own != 1.0)  # two multiples of one source, both seen, give it away however close they are
         hidden = np.zeros(K, dtype=bool)
-    return SentNoise(np.where(clear, np.inf, price), own, hidden)
+    return SentNoise(np.where(clear, np.inf, price), own, hidden, parts)
 
 
 def _one_row_per_agent(
@@ -121,7 +126,7 @@ def _one_row_per_agent(
     sends = np.bincount(exchange.links.senders[exchange.links.weights > 0], minlength=len(known)) > 0
     # Who sends nothing adds no noise: nothing of it is read, unless its own copy is.
     price = np.where(in_range & sends, price, np.where(sends | own_copy_seen, np.inf, 0.0))
-    return SentNoise(price, sends * 1.0, np.zeros(len(known), dtype=bool))
+    return SentNoise(price, sends * 1.0, np.zeros(len(known), dtype=bool), np.zeros(len(known), dtype=int))
 
 
 def _general(exchange: BoundExchange, removed: np.ndarray, own_copy_seen: bool) -> SentNoise:
@@ -149,7 +154,7 @@ def _general(exchange: BoundExchange, removed: np.ndarray, own_copy_seen: bool) 
     rest = np.linalg.norm(own - own @ seen.T @ seen, axis=1)
     hidden = rest > ROUNDING * max(C.shape) * np.linalg.norm(own, axis=1)
     factor = np.where(_keeps_its_message(carried, kept, links.senders, active, K), 1.0, np.diag(moved))
-    return SentNoise(np.where(clear, np.inf, (shift**2).sum(axis=0)), factor, hidden)
+    return SentNoise(np.where(clear, np.inf, (shift**2).sum(axis=0)), factor, hidden, np.zeros(K, dtype=int))
 
 
 def _shift(C: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -196,4 +201,4 @@ def _by_parts(C: sparse.csr_array, own: sparse.csr_array, senders: np.ndarray, o
         marks = (senders[rows][:, None] == involved[None, :]).astype(float)
         shift, clear, _ = _shift(block, marks)
         price[involved] += np.where(clear, np.inf, (shift**2).sum(axis=0))
-    return SentNoise(price, np.zeros(K), np.zeros(K, dtype=bool))
+    return SentNoise(price, np.zeros(K), np.zeros(K, dtype=bool), np.zeros(K, dtype=int))

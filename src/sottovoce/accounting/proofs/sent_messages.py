@@ -23,8 +23,6 @@ from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds
 from sottovoce.observers import View
 
-AT_ZERO = "an upper bound, attained by an attack at delta = 0: what the agent sends, given away to somebody who knows everything else"
-
 
 def states(evidence: Evidence, agent: int) -> Statement | None:
     """The value of all that the agent sends, for every observer."""
@@ -33,8 +31,7 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
         return None
     value = float(sent.values[agent]) * float(asked.sensitivity[agent])
     tradeoff: Tradeoff = PureTradeoff(value) if asked.pure else GaussianTradeoff(value)
-    attained = bool(sent.exact[agent]) and asked.tight
-    exact = attained and not asked.pure
+    exact = bool(sent.exact[agent]) and asked.tight and not asked.pure
     return Statement(
         tradeoff=tradeoff,
         value=value,
@@ -44,7 +41,6 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
         promised=bool(sent.promised[agent]) or asked.growth_is_promised,
         others=rests_on_others(evidence),
         premises=known_draw(asked),
-        meaning=AT_ZERO if attained and asked.pure else None,
     )
 
 
@@ -107,6 +103,7 @@ def message_values(evidence: Evidence) -> SentValues:
         spent=None if steps is None else values.spent,
         one_source_each=not pairs and bool(np.all(rounds.scales > 0)) and _at_unit_price(found, rounds),
         pairs=pairs,
+        parts=np.where((found.parts == found.parts[:1, :1]).all(axis=(0, 1)), found.parts[0, 0], 0),
     )
 
 
@@ -122,12 +119,14 @@ def values_of_bounds(
     """Choose between the recursions; `promised` says that `plain` itself already rests on a promise."""
     K = len(plain.public_point)
     usable = plain.public_point | (not same_model) | promised | (plain.clear_round > 0)  # infinity needs no proof
-    spent = np.where(usable[None, :], plain.spent, np.inf)
+    spent, most = np.where(usable[None, :], plain.spent, np.inf), plain.each
     by_promise = np.full(K, promised)
     if other is not None:
         better = other.spent[-1] < spent[-1]
         by_promise = better | ~usable
         spent, usable = np.where(by_promise[None, :], other.spent, spent), np.ones(K, dtype=bool)
+        if most is not None:
+            most = None if other.each is None else np.where(by_promise[None, :], other.each, most)
     if final_model:  # links at random: an agent that is silent at the end keeps an unperturbed gradient
         spent = np.full_like(spent, np.inf)
     size = spent if pure else np.sqrt(spent)
@@ -135,7 +134,8 @@ def values_of_bounds(
     return SentValues(
         values=size[-1], plain=plain.spent[-1] if pure else np.sqrt(plain.spent[-1]), supported=usable, promised=by_promise,
         exact=none, is_linear_view=none, public_point=plain.public_point, goes_on_from_message=none, hidden=plain.hidden,
-        clear_round=plain.clear_round, spent=spent, each=plain.each, one_source_each=False, pairs=False,
+        clear_round=plain.clear_round, spent=spent, each=plain.each, most=most, parts=np.zeros(K, dtype=int), one_source_each=False,
+        pairs=False,
     )  # fmt: skip
 
 

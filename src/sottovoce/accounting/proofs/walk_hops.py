@@ -12,10 +12,11 @@ import math
 import numpy as np
 
 from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way, values_at_public_points
+from sottovoce.accounting.proofs.laplace_rounds import composed_rounds
 from sottovoce.accounting.proofs.proof import Proof, Statement
 from sottovoce.accounting.proofs.sent_messages import why_sent
 from sottovoce.accounting.question.promise import contraction
-from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, Tradeoff
+from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff
 from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
@@ -59,7 +60,9 @@ def walk_values(evidence: Evidence) -> SentValues:
     spent = prices[0] * np.minimum(np.arange(1, rounds + 1), most)
     if not np.all(prices == prices[0]):
         spent = _largest_so_far(prices, most)
-    return values_at_public_points(np.repeat(spent[:, None], num_agents, axis=1), pure=pure)
+    spent, each = (np.repeat(one[:, None], num_agents, axis=1) for one in (spent, prices))
+    parts = algorithm.gradients_per_round if noise.in_gradients else 1
+    return values_at_public_points(spent, pure=pure, each=each, parts=parts)
 
 
 def _steps(algorithm: Algorithm, rounds: int) -> np.ndarray:
@@ -129,7 +132,7 @@ def states(evidence: Evidence, agent: int) -> Statement:
     added = f"the agent adds at most {contributions_of(asked.algorithm, asked.rounds)} gradients"
     waits = waits_for_the_token(asked.view, taps=bool(asked.observer.links))
     if asked.pure or asked.losses is None or not waits or math.isinf(local):
-        tradeoff: Tradeoff = PureTradeoff(local) if asked.pure else GaussianTradeoff(local)
+        tradeoff: Tradeoff = composed_rounds(evidence, agent) if asked.pure else GaussianTradeoff(local)
         return Statement(
             tradeoff, local, "sent-messages", why_sent(evidence, agent), "Walks",
             premises=(f"{added}, and the way of the token, which the observer may know, does not depend on data",),
