@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.linear_view.largest_mu import LinearValue
+from sottovoce.accounting.linear_view.value import LinearValue
 from sottovoce.accounting.proofs import PROOFS, WAYS
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.accounting.proofs.laplace_rounds import laplace_by_round

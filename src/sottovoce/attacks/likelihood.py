@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.linear_view.largest_mu import linear_view
+from sottovoce.accounting.linear_view.largest_mu import gram_view
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.passage import Passage
 from sottovoce.errors import ConfigError, IncompatibleChoice
@@ -240,7 +240,7 @@ def _ascend(Q: np.ndarray, v: np.ndarray) -> np.ndarray:
 def _worst(bound: Rounds, seen: View, passage: Passage, agent: int) -> np.ndarray:
     """The changes with the largest mu; where something is in clear, a change of which the most is."""
     T = len(bound)
-    found = linear_view(bound, seen, np.array([agent]), np.ones((1, T), dtype=bool))
+    found = gram_view(bound, seen, np.array([agent]), np.ones((1, T), dtype=bool))
     if found is None:
         raise ConfigError(
             f"the view of {T} rounds is too large for its worst direction to be found. Give a direction [T], such as np.ones(T), or fewer "

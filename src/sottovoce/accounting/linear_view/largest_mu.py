@@ -11,8 +11,10 @@ from scipy import sparse
 
 from sottovoce.accounting.linear_view.choice import gram, work
 from sottovoce.accounting.linear_view.gram import Gram
+from sottovoce.accounting.linear_view.released_model import ReleasedView, reads_only_the_model, released_view
+from sottovoce.accounting.linear_view.value import LinearValue
 from sottovoce.accounting.linear_view.worst_direction import best_pattern
-from sottovoce.linear import NetworkRound, Rounds, SystemRound, network_round, observed_round
+from sottovoce.linear import BoundRound, NetworkRound, Rounds, SystemRound, network_round, observed_round
 from sottovoce.observers import View
 
 LARGEST_WORK = 2e11  # multiplications beyond which the view is not computed: about half a minute
@@ -20,18 +22,7 @@ MAXIMISED = 8  # agents that are typically maximised before the worst is known
 LARGEST_RESULT = 1e8  # entries of all agents' Gram matrices
 
 
-class LinearValue(NamedTuple):
-    """The linear view of one agent, at its sensitivity."""
-
-    mu: float
-    gap: float  # relative distance of the attained value
-    clear_round: int  # 0: never
-    adaptive: bool
-    public: bool
-    agent: int
-
-
-class LinearView(NamedTuple):
+class GramView(NamedTuple):
     """Gram matrices of several agents, not yet maximised."""
 
     agents: np.ndarray
@@ -57,7 +48,17 @@ class LinearView(NamedTuple):
         return np.where(self.gram.clear_round > 0, np.inf, bound)
 
 
+LinearView = GramView | ReleasedView
+
+
 def linear_view(rounds: Rounds, view: View, agents: np.ndarray, patterns: np.ndarray) -> LinearView | None:
+    """The linear view of these agents; None when the computation would be too long."""
+    if reads_only_the_model(view):
+        return released_view(rounds, agents, patterns)
+    return gram_view(rounds, view, agents, patterns)
+
+
+def gram_view(rounds: Rounds, view: View, agents: np.ndarray, patterns: np.ndarray) -> GramView | None:
     """The Gram matrices of these agents; None when the computation would be too long."""
     indices = [np.flatnonzero(pattern) for pattern in patterns]
     # One maximisation costs some sixty cubes of the number of rounds, and finding the worst agent takes several.
@@ -66,18 +67,7 @@ def linear_view(rounds: Rounds, view: View, agents: np.ndarray, patterns: np.nda
         return None
     networks = [network_round(bound) for bound in rounds.distinct]
     if _splits(rounds, view):
-        seen: dict[bytes, Gram] = {}  # agents with the same weights and links leak the same
-        parts = []
-        for p in agents:
-            systems = _one_agent(networks, rounds, int(p))
-            key = b"".join(
-                part.toarray().tobytes() for system in {id(s): s for s in systems}.values() for part in system
-            )
-            if key not in seen:
-                seen[key] = gram(systems, rounds.scales, [0])
-            parts.append(seen[key])
-        joined = Gram(*(np.concatenate([getattr(part, name) for part in parts]) for name in Gram._fields))
-        return LinearView(agents, joined, indices)
+        return GramView(agents, _agent_by_agent(networks, rounds, agents), indices)
     q = rounds.centroid.weights
     systems = [observed_round(network, view, last=False, centroid=q) for network in networks]
     every = [systems[index] for index in rounds.which]
@@ -85,7 +75,7 @@ def linear_view(rounds: Rounds, view: View, agents: np.ndarray, patterns: np.nda
         every[-1] = observed_round(networks[rounds.which[-1]], view, last=True, centroid=q)
     if min(work(every, rounds.scales, len(agents))) > LARGEST_WORK:
         return None
-    return LinearView(agents, gram(every, rounds.scales, agents.tolist(), need_states=view.broadcast), indices)
+    return GramView(agents, gram(every, rounds.scales, agents.tolist(), need_states=view.broadcast), indices)
 
 
 def _splits(rounds: Rounds, view: View) -> bool:
@@ -94,6 +84,51 @@ def _splits(rounds: Rounds, view: View) -> bool:
         len(bound.exchanges) == 1 and (bound.exchanges[0].noise.owners[:, 1] < 0).all() for bound in rounds.distinct
     )
     return single and view.every_message and not view.final_model
+
+
+def _agent_by_agent(networks: list[NetworkRound], rounds: Rounds, agents: np.ndarray) -> Gram:
+    """The Gram matrices of agents that stand alone; those with the same weight and noise leak the same, and are computed once."""
+    keys = [_alike(network, bound) for network, bound in zip(networks, rounds.distinct, strict=True)]
+    seen: dict[tuple[bytes, ...], Gram] = {}
+    parts = []
+    for p in agents:
+        key = tuple(every[p] for every in keys)
+        if key not in seen:
+            seen[key] = gram(_one_agent(networks, rounds, int(p)), rounds.scales, [0])
+        parts.append(seen[key])
+    return Gram(*(np.concatenate([getattr(part, name) for part in parts]) for name in Gram._fields))
+
+
+def _alike(network: NetworkRound, bound: BoundRound) -> list[bytes]:
+    """Of every agent all that its own system depends on: the weight of its own copy, and its sources on its links and in its own copy."""
+    (links, noise), K = bound.exchanges[0], network.num_agents
+    owner = noise.owners[:, 0]
+    order = np.argsort(owner, kind="stable")
+    rank = np.empty(len(owner), dtype=int)  # of a source among those of its owner
+    rank[order] = np.arange(len(owner)) - np.searchsorted(owner[order], owner[order])
+    active = np.flatnonzero(links.weights > 0)
+    by_sender = active[np.argsort(links.senders[active], kind="stable")]
+    place = np.full(len(links.senders), -1)  # of a link among those of its sender
+    place[by_sender] = np.arange(len(by_sender)) - np.searchsorted(links.senders[by_sender], links.senders[by_sender])
+    agent = np.concatenate([links.senders[noise.link_index], noise.self_index])
+    source = np.concatenate([noise.link_source, noise.self_source])
+    entry = np.stack(
+        [
+            np.concatenate([place[noise.link_index], np.full(len(noise.self_index), -2)]),
+            rank[source],
+            np.concatenate([noise.link_value, noise.self_value]),
+        ],
+        axis=1,
+    )
+    own = (owner[source] == agent) & (entry[:, 0] != -1)
+    agent, entry = agent[own], entry[own]
+    sorting = np.lexsort((entry[:, 1], entry[:, 0], agent))
+    agent, entry = agent[sorting], entry[sorting]
+    ends = np.searchsorted(agent, np.arange(K + 1))
+    sent = np.bincount(links.senders[active], minlength=K)
+    held = np.bincount(owner[owner >= 0], minlength=K)
+    head = np.stack([links.self_weights, sent, held], axis=1)
+    return [head[p].tobytes() + entry[ends[p] : ends[p + 1]].tobytes() for p in range(K)]
 
 
 def _one_agent(networks: list[NetworkRound], rounds: Rounds, agent: int) -> list[SystemRound]:

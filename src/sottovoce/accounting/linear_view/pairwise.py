@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.linear_view.largest_mu import linear_view
+from sottovoce.accounting.linear_view.largest_mu import gram_view
 from sottovoce.accounting.linear_view.worst_direction import worst_direction
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
@@ -62,7 +62,7 @@ def pairwise_linear_mu(
     # The best connected first: should a view be too long to compute, it is known at once.
     for done, observer in enumerate(np.argsort(-_received(topology), kind="stable").tolist(), start=1):
         others = np.delete(np.arange(K), observer)
-        found = linear_view(run, view(curious_agent(observer), *exchanges), others, everywhere)
+        found = gram_view(run, view(curious_agent(observer), *exchanges), others, everywhere)
         if found is None:
             raise UnsupportedClaim(
                 f"what agent {observer} of {K} sees in {len(run)} rounds is too long to compute. Ask for fewer rounds, or take "

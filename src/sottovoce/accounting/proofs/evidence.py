@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from sottovoce.accounting.guarantee import LinearValidity
-from sottovoce.accounting.linear_view.largest_mu import LinearValue, LinearView, linear_view
+from sottovoce.accounting.linear_view.largest_mu import LinearView, linear_view
+from sottovoce.accounting.linear_view.value import LinearValue
 from sottovoce.accounting.question.asked import Asked
 from sottovoce.accounting.question.participation import Poisson, patterns
 from sottovoce.errors import UnsupportedClaim
