@@ -6,8 +6,7 @@ from sottovoce.accounting import documents, gopa, gossip, walk
 from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate, noise_factor
 from sottovoce.accounting.gossip.ring_sum import ring_sum_mu
-from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.guarantee import LinearValidity as LinearValidity
+from sottovoce.accounting.guarantee import Guarantee, LinearValidity
 from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu
 from sottovoce.accounting.mechanisms import (
     closed_forms,
@@ -18,19 +17,13 @@ from sottovoce.accounting.mechanisms import (
     randomized_response,
     subsampled,
 )
-from sottovoce.accounting.mechanisms.rounding import shown as shown
-from sottovoce.accounting.mechanisms.rounding import upwards as upwards
+from sottovoce.accounting.mechanisms.rounding import shown, upwards
 from sottovoce.accounting.proofs import absorption
 from sottovoce.accounting.question import message_change
-from sottovoce.accounting.question.clipped_updates import update_sensitivity as update_sensitivity
-from sottovoce.accounting.question.participation import Participation as Participation
-from sottovoce.accounting.question.participation import cyclic, poisson
-from sottovoce.accounting.question.participation import describe_participation as describe_participation
+from sottovoce.accounting.question.clipped_updates import update_sensitivity
+from sottovoce.accounting.question.participation import Participation, cyclic, describe_participation, poisson
 from sottovoce.accounting.question.question import Question
-from sottovoce.accounting.tradeoff import FixedSizeTradeoff as FixedSizeTradeoff
-from sottovoce.accounting.tradeoff import SubsampledTradeoff as SubsampledTradeoff
-from sottovoce.accounting.tradeoff import Tradeoff as Tradeoff
-from sottovoce.accounting.tradeoff import repeated
+from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff, Tradeoff, repeated
 from sottovoce.problems import ConvexSmooth
 
 # Modules that moved into rooms stay importable by their first name too: `import sottovoce.accounting.gaussian`.

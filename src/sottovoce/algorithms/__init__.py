@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from sottovoce.algorithms.aggregation import Gopa, check_aggregation
-from sottovoce.algorithms.algorithm import Algorithm, ClippedUpdate, Exchange, LocalSteps
-from sottovoce.algorithms.algorithm import step_at as step_at
+from sottovoce.algorithms.algorithm import Algorithm, ClippedUpdate, Exchange, LocalSteps, step_at
 from sottovoce.algorithms.atc import atc
 from sottovoce.algorithms.consensus import consensus
 from sottovoce.algorithms.cta import cta
@@ -14,8 +13,7 @@ from sottovoce.algorithms.gossip import gossip
 from sottovoce.algorithms.inexact_admm import inexact_admm
 from sottovoce.algorithms.muffliato import muffliato
 from sottovoce.algorithms.random_walk import random_walk
-from sottovoce.algorithms.ring_sum import noisy_hops as noisy_hops
-from sottovoce.algorithms.ring_sum import ring_sum
+from sottovoce.algorithms.ring_sum import noisy_hops, ring_sum
 from sottovoce.algorithms.sampling import AgentSampling, FixedAgents, PoissonAgents, SilentAgents, check_sampling
 from sottovoce.algorithms.three_matrix import three_matrix
 

@@ -12,13 +12,9 @@ from typing import Any
 from sottovoce.attacks import bounds
 from sottovoce.attacks.averaging import average_from_views
 from sottovoce.attacks.bounds import LowerBound
-from sottovoce.attacks.feature_recovery import directions_from_gradients as directions_from_gradients
-from sottovoce.attacks.feature_recovery import similarity_distribution as similarity_distribution
-from sottovoce.attacks.gradient_matching import dense_input as dense_input
-from sottovoce.attacks.gradient_matching import match_gradient
-from sottovoce.attacks.gradient_recovery import gradients_from_views as gradients_from_views
-from sottovoce.attacks.gradient_recovery import recover_average_gradient as recover_average_gradient
-from sottovoce.attacks.gradient_recovery import weighted_sum_at_receiver as weighted_sum_at_receiver
+from sottovoce.attacks.feature_recovery import directions_from_gradients, similarity_distribution
+from sottovoce.attacks.gradient_matching import dense_input, match_gradient
+from sottovoce.attacks.gradient_recovery import gradients_from_views, recover_average_gradient, weighted_sum_at_receiver
 from sottovoce.attacks.likelihood import matched_filter
 from sottovoce.attacks.membership import likelihood_ratio, loss_threshold
 from sottovoce.attacks.neighbour_optimum import logistic_optimum, quadratic_optimum

@@ -12,11 +12,17 @@ from sottovoce.linear.linearity import (
     linear_round,
     linear_rounds,
 )
-from sottovoce.linear.network import NetworkRound, SystemRound, network_round, noise_rows, observed_round
-from sottovoce.linear.network import SeenRows as SeenRows
-from sottovoce.linear.network import distinct_rows as distinct_rows
-from sottovoce.linear.network import seen_rows as seen_rows
-from sottovoce.linear.network import sources_known as sources_known
+from sottovoce.linear.network import (
+    NetworkRound,
+    SeenRows,
+    SystemRound,
+    distinct_rows,
+    network_round,
+    noise_rows,
+    observed_round,
+    seen_rows,
+    sources_known,
+)
 from sottovoce.linear.parts import check_parts
 from sottovoce.linear.relay import check_relay
 from sottovoce.linear.rounds import BoundExchange, BoundRound, Rounds, Step, bound_rounds, diffusion_step

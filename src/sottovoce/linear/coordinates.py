@@ -49,6 +49,11 @@ class NumberNeeded(Exception):
     """A function needs one number where there are several, one for each vector."""
 
 
+def _operator(function: np.ufunc, *, turned: bool = False) -> Any:
+    """A method that applies an elementwise function to a vector and, if it takes two, to the other side."""
+    return (lambda self, other: function(other, self)) if turned else (lambda *sides: function(*sides))
+
+
 class Coordinates:
     """Numbers [columns], or [vectors, columns], on which only operations run that treat coordinates alike."""
 
@@ -88,60 +93,15 @@ class Coordinates:
             return lambda *args, **options: wrapped(getattr(self._values, name)(*args, **options))
         _refuse()
 
-    def __add__(self, other: Any) -> Any:
-        return np.add(self, other)
-
-    __radd__ = __add__
-
-    def __mul__(self, other: Any) -> Any:
-        return np.multiply(self, other)
-
-    __rmul__ = __mul__
-
-    def __sub__(self, other: Any) -> Any:
-        return np.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return np.subtract(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return np.true_divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return np.true_divide(other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return np.power(self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return np.power(other, self)
-
-    def __neg__(self) -> Any:
-        return np.negative(self)
-
-    def __pos__(self) -> Any:
-        return self
-
-    def __abs__(self) -> Any:
-        return np.abs(self)
-
-    def __lt__(self, other: Any) -> Any:
-        return np.less(self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return np.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return np.greater(self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return np.greater_equal(self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return np.equal(self, other)  # type: ignore[call-overload]
-
-    def __ne__(self, other: object) -> Any:
-        return np.not_equal(self, other)  # type: ignore[call-overload]
+    __add__ = __radd__ = _operator(np.add)
+    __mul__ = __rmul__ = _operator(np.multiply)
+    __sub__, __rsub__ = _operator(np.subtract), _operator(np.subtract, turned=True)
+    __truediv__, __rtruediv__ = _operator(np.true_divide), _operator(np.true_divide, turned=True)
+    __pow__, __rpow__ = _operator(np.power), _operator(np.power, turned=True)
+    __neg__, __pos__, __abs__ = _operator(np.negative), _operator(np.positive), _operator(np.absolute)
+    __lt__, __le__ = _operator(np.less), _operator(np.less_equal)
+    __gt__, __ge__ = _operator(np.greater), _operator(np.greater_equal)
+    __eq__, __ne__ = _operator(np.equal), _operator(np.not_equal)
 
     def _number(self, *_: Any, **__: Any) -> NoReturn:
         if self._values.ndim > 1 and self._values.shape[1] == 1:

@@ -9,17 +9,17 @@ from sottovoce.problems.linear_regression import LinearRegression, linear_regres
 from sottovoce.problems.loaders import (
     LOADERS,
     add_intercept,
+    check_plain_file,
     load,
     load_points,
     public_bounds,
+    read_text,
     scale_features,
     unit_norm,
 )
-from sottovoce.problems.loaders import check_plain_file as check_plain_file
-from sottovoce.problems.loaders import read_text as read_text
 from sottovoce.problems.logistic_regression import LogisticRegression, logistic_regression
 from sottovoce.problems.mean_estimation import MeanEstimation, mean_estimation
-from sottovoce.problems.newton import minimise_logistic as minimise_logistic
+from sottovoce.problems.newton import minimise_logistic
 from sottovoce.problems.partition import add_feature_noise, label_counts, partition
 from sottovoce.problems.problem import Problem
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit

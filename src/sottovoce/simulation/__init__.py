@@ -6,21 +6,17 @@ What needs JAX is imported when first used, so that a finished run can be looked
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.simulation.run import Run
-from sottovoce.simulation.run import join as join
-from sottovoce.simulation.settings import Settings as Settings
+from sottovoce.simulation.run import Run, join
+from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.simulate import simulate
 
 if TYPE_CHECKING:
-    from sottovoce.simulation.engine import chunks as chunks
-    from sottovoce.simulation.engine import size_of_run as size_of_run
-    from sottovoce.simulation.progress import expected_seconds as expected_seconds
-    from sottovoce.simulation.progress import round_bar as round_bar
-    from sottovoce.simulation.resources import RunSize as RunSize
-    from sottovoce.simulation.resources import check_run_size as check_run_size
-    from sottovoce.simulation.rounds.cache import enable_compilation_cache as enable_compilation_cache
-    from sottovoce.simulation.rounds.metrics import choose_metrics as choose_metrics
-    from sottovoce.simulation.rounds.precision import precision as precision
+    from sottovoce.simulation.engine import chunks, size_of_run
+    from sottovoce.simulation.progress import expected_seconds, round_bar
+    from sottovoce.simulation.resources import RunSize, check_run_size
+    from sottovoce.simulation.rounds.cache import enable_compilation_cache
+    from sottovoce.simulation.rounds.metrics import choose_metrics
+    from sottovoce.simulation.rounds.precision import precision
 
 _LATER = {
     "RunSize": "resources",

@@ -1,7 +1,6 @@
 """Exact mean-square behaviour for quadratic losses, and stability."""
 
 from sottovoce.theory.moments import expected_msd, steady_state
-from sottovoce.theory.stability import likely_cause as likely_cause
-from sottovoce.theory.stability import mean_square_radius, stability_limit
+from sottovoce.theory.stability import likely_cause, mean_square_radius, stability_limit
 
 __all__ = ["expected_msd", "mean_square_radius", "stability_limit", "steady_state"]

@@ -21,10 +21,9 @@ from sottovoce.topologies.graphs import (
     ring,
     star,
 )
-from sottovoce.topologies.left_stochastic import left_stochastic as left_stochastic
+from sottovoce.topologies.left_stochastic import left_stochastic
 from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static, Walk
-from sottovoce.topologies.topology import MATRIX_LIMIT as MATRIX_LIMIT
-from sottovoce.topologies.topology import ActiveLinks, Topology
+from sottovoce.topologies.topology import MATRIX_LIMIT, ActiveLinks, Topology
 from sottovoce.topologies.walk import visits_before, walk_paths
 
 TOPOLOGIES: dict[str, Callable[..., Topology]] = {

@@ -36,11 +36,9 @@ from sottovoce.accounting.gopa.calibration import (
     central_variance,
     local_variance,
 )
-from sottovoce.accounting.gopa.disconnection import disconnection, small_part
-from sottovoce.accounting.gopa.disconnection import worst_disconnection as worst_disconnection
+from sottovoce.accounting.gopa.disconnection import disconnection, small_part, worst_disconnection
 from sottovoce.accounting.gopa.exact import party_mu
-from sottovoce.accounting.gopa.graph import HonestGraph, from_pairs, honest_graph, k_out_graph
-from sottovoce.accounting.gopa.graph import honest_count as honest_count
+from sottovoce.accounting.gopa.graph import HonestGraph, from_pairs, honest_count, honest_graph, k_out_graph
 from sottovoce.accounting.gopa.integers import (
     IntegerNoise,
     charged_delta,

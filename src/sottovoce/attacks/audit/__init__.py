@@ -9,9 +9,7 @@ result      what an audit found
 """
 
 from sottovoce.attacks.audit.canaries import canary_worlds, record_worlds
-from sottovoce.attacks.audit.many_runs import audit
-from sottovoce.attacks.audit.many_runs import audit_seconds as audit_seconds
-from sottovoce.attacks.audit.many_runs import check_audit_size as check_audit_size
+from sottovoce.attacks.audit.many_runs import audit, audit_seconds, check_audit_size
 from sottovoce.attacks.audit.one_run import one_run_audit
 from sottovoce.attacks.audit.one_run_result import OneRunAudit
 from sottovoce.attacks.audit.result import Audit

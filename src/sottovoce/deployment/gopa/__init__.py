@@ -13,9 +13,7 @@ Sabater, Bellet, Ramon 2022 (the protocol); Bonawitz et al. 2017 (masks from key
 """
 
 from sottovoce.deployment.gopa.board import Board, Entry, beacon_message
-from sottovoce.deployment.gopa.encoding import FixedPoint
-from sottovoce.deployment.gopa.encoding import ring as ring
-from sottovoce.deployment.gopa.encoding import signed as signed
+from sottovoce.deployment.gopa.encoding import FixedPoint, ring, signed
 from sottovoce.deployment.gopa.fast import Block, FastRound, Sources, play_blocks, play_round, simulated_sources
 from sottovoce.deployment.gopa.graph import k_out_edges
 from sottovoce.deployment.gopa.masks import GaussianMasks, Masks, UniformMasks

@@ -17,9 +17,7 @@ from sottovoce.problems.loaders.csv_file import pick_target, read_csv
 from sottovoce.problems.loaders.libsvm_file import read_libsvm
 from sottovoce.problems.loaders.npz_file import read_npz
 from sottovoce.problems.loaders.scaling import add_intercept, public_bounds, scale_features, unit_norm
-from sottovoce.problems.loaders.text import brief
-from sottovoce.problems.loaders.text import check_plain_file as check_plain_file
-from sottovoce.problems.loaders.text import read_text as read_text
+from sottovoce.problems.loaders.text import brief, check_plain_file, read_text
 
 Floats = NDArray[np.float64]
 
