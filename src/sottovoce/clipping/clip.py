@@ -11,11 +11,11 @@ l2, where it is the projection onto the ball.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_number
 
 Norm = Literal["l1", "l2"]
 Array = Any  # a NumPy or JAX array: whatever has __array_namespace__
@@ -37,16 +37,12 @@ class Clip:
 
     def __post_init__(self) -> None:
         """Refuse a bound that bounds nothing and a norm we do not know."""
-        try:
-            bound = float(self.bound)
-        except (TypeError, ValueError):
-            bound = math.nan
-        if isinstance(self.bound, bool) or not (math.isfinite(bound) and bound > 0.0):
+        if not is_number(self.bound, "(0, inf)"):
             raise ConfigError(
                 f"A clip bound must be a positive, finite number; got {self.bound!r}. Give e.g. clip=1.0."
             )
         # A Python float stays weakly typed: it never widens a float32 gradient.
-        object.__setattr__(self, "bound", bound)
+        object.__setattr__(self, "bound", float(self.bound))
         check_norm(self.norm)
 
 

@@ -6,7 +6,6 @@ nobody.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -154,28 +153,6 @@ def agent_weights(weights: Any, num_agents: int) -> Floats:
         raise ConfigError("weights must be finite, non-negative and not all zero; e.g. topology.perron.")
     scaled: Floats = checked / checked.sum()
     return scaled
-
-
-def non_negative(value: Any, *, name: str) -> float:
-    """Return a non-negative finite number as a Python float, which stays weakly typed in float32 arithmetic."""
-    return _number(value, name=name, positive=False)
-
-
-def positive(value: Any, *, name: str) -> float:
-    """Return a positive finite number as a Python float."""
-    return _number(value, name=name, positive=True)
-
-
-def _number(value: Any, *, name: str, positive: bool) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number) or number < 0.0 or (positive and number == 0.0):
-        raise ConfigError(
-            f"{name} must be a {'positive' if positive else 'non-negative'}, finite number; got {value!r}."
-        )
-    return number
 
 
 def _agents(parts: Any, *, name: str, shape: str) -> Sequence[Any]:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm, clip_vector
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.problems.agent_data import non_negative
+from sottovoce.numbers import checked
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.records import pad_records
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
@@ -304,7 +304,7 @@ def custom_loss(
         initial_parameters=parameters,
         arrays=arrays,
         sizes=sizes,
-        ridge=non_negative(ridge, name="ridge"),
+        ridge=checked("ridge", ridge, "[0, inf)"),
         accuracy_of=accuracy,
         details={"loss": getattr(loss, "__qualname__", type(loss).__name__)},
     )

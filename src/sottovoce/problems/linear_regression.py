@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm, clip_to, largest_derivative
-from sottovoce.problems.agent_data import agent_weights, non_negative, pad_features, pad_targets, record_weights
+from sottovoce.numbers import checked
+from sottovoce.problems.agent_data import agent_weights, pad_features, pad_targets, record_weights
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords, gram_extremes
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
@@ -250,5 +251,5 @@ def linear_regression(features: Any, targets: Any, *, ridge: float = 0.0) -> Lin
     """
     padded, sizes = pad_features(features)
     return LinearRegression(
-        features=padded, targets=pad_targets(targets, sizes), sizes=sizes, ridge=non_negative(ridge, name="ridge")
+        features=padded, targets=pad_targets(targets, sizes), sizes=sizes, ridge=checked("ridge", ridge, "[0, inf)")
     )

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm, clip_to, largest_derivative
+from sottovoce.numbers import checked
 from sottovoce.problems.agent_data import (
     agent_weights,
-    non_negative,
     pad_features,
     pad_targets,
     record_weights,
@@ -227,4 +227,4 @@ def logistic_regression(features: Any, labels: Any, *, ridge: float = 0.0) -> Lo
     """
     padded, sizes = pad_features(features)
     signed = signed_labels(pad_targets(labels, sizes, name="labels"), sizes)
-    return LogisticRegression(features=padded, labels=signed, sizes=sizes, ridge=non_negative(ridge, name="ridge"))
+    return LogisticRegression(features=padded, labels=signed, sizes=sizes, ridge=checked("ridge", ridge, "[0, inf)"))

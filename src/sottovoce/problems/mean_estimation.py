@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm, clip_vector
 from sottovoce.errors import ConfigError
-from sottovoce.problems.agent_data import agent_weights, pad_features, positive, record_mask
+from sottovoce.numbers import checked
+from sottovoce.problems.agent_data import agent_weights, pad_features, record_mask
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.sensitivity import (
@@ -232,7 +233,7 @@ def mean_estimation(points: Any, *, radius: float) -> MeanEstimation:
     Raises:
         ConfigError: malformed data, or a point outside the box (agent, record and coordinate are named).
     """
-    bound = positive(radius, name="radius")
+    bound = checked("radius", radius, "(0, inf)")
     padded, sizes = pad_features(points, name="points")
     outside = np.argwhere(np.abs(padded) > bound)
     if len(outside):

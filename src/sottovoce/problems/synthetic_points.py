@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.numbers import whole
-from sottovoce.problems.agent_data import positive
+from sottovoce.numbers import checked, whole
 from sottovoce.resources import refuse_too_large
 
 Floats = NDArray[np.float64]
@@ -38,7 +37,7 @@ def truncated_gaussian(*, num_agents: int = 10, samples: int = 100, dimension: i
     """
     for name, count in (("num_agents", num_agents), ("samples", samples), ("dimension", dimension)):
         whole(name, count)
-    bound = positive(radius, name="radius")
+    bound = checked("radius", radius, "(0, inf)")
     refuse_too_large(
         f"{num_agents:,} agents with {samples:,} points of dimension {dimension:,}",
         24.0 * num_agents * samples * dimension,
