@@ -73,12 +73,8 @@ def network_round(bound: BoundRound) -> NetworkRound:
     received: list[sparse.csr_array] = []
 
     def mix(coefficients: np.ndarray) -> sparse.csr_array:
-        variables = [*known, *received]
-        total = coefficients[-1] * gradient
-        for index, value in enumerate(variables):
-            if coefficients[index] != 0:
-                total = total + coefficients[index] * value
-        return total
+        terms = zip(coefficients[:-1], [*known, *received], strict=True)
+        return sum((c * value for c, value in terms if c != 0), start=coefficients[-1] * gradient)
 
     start = form.blocks * K + K
     for j, exchange in enumerate(bound.exchanges):
