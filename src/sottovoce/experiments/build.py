@@ -1,22 +1,19 @@
 """From names to things: the parts that a configuration names, made by its tables, and refused where they do not go together."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from sottovoce.accounting import Participation, cyclic
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import LawSection, NoiseSection, PrescribedNoise
-from sottovoce.experiments.config.privacy import CyclicSection, PrivacySection, PromiseSection, asked
-from sottovoce.experiments.config.problem import ClassificationProblem, Records, Test
-from sottovoce.experiments.config.topology import FederationTopology
+from sottovoce.experiments.config.problem import Records, Test
 from sottovoce.experiments.data import records_of_agents
-from sottovoce.experiments.experiment import Budget, Experiment, Privacy
+from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import calibrated
+from sottovoce.experiments.protection import protection
 from sottovoce.linear import check_together
 from sottovoce.noise import Noise, bind
-from sottovoce.observers import Observer, final_model, observer_named, view
-from sottovoce.problems import ConvexSmooth, Problem
+from sottovoce.observers import view
+from sottovoce.problems import Problem
 from sottovoce.resources import refuse_too_many_rounds
 
 
@@ -34,7 +31,7 @@ def build(config: Config) -> Experiment:
     problem = _problem(config, records, test)
     topology = config.topology.topology(seed=settings.seed, sizes=sizes)
     noise = _noise(config, problem)
-    privacy = None if config.privacy is None else _privacy(config, config.privacy, problem)
+    privacy = protection(config, problem)
     for observer in () if privacy is None else privacy.observers:
         view(observer, topology)  # refuses one that this topology does not have
     algorithm = config.algorithm.algorithm(topology, config.privacy)
@@ -47,15 +44,10 @@ def build(config: Config) -> Experiment:
         topology=topology,
         algorithm=algorithm,
         noise=noise,
-        rounds=settings.rounds,
-        repeats=settings.repeats,
-        seed=settings.seed,
-        dtype=settings.dtype,
-        chunk=settings.chunk,
-        record=None if settings.record is None else tuple(settings.record),
-        batch_size=config.algorithm.batch_size,
+        batch_size=batch_size,
         privacy=privacy,
         test=test,
+        **settings.model_dump(exclude={"name"}),
     )
     return _calibrated(experiment, config.noise)
 
@@ -105,82 +97,3 @@ def _calibrated(experiment: Experiment, section: NoiseSection) -> Experiment:
     first = experiment.privacy.observers[0]
     noise = calibrated(experiment, first, epsilon=section.epsilon, delta=0.0 if delta is None else delta)
     return replace(experiment, noise=noise)
-
-
-def _privacy(config: Config, section: PrivacySection, problem: Problem) -> Privacy:
-    noise, budget = config.noise, section.budget
-    delta = section.delta
-    if delta is None and isinstance(noise, LawSection):
-        delta = noise.delta
-    # 2C bounds what data do to a gradient; the ridge is no data, but its gradient moves with the model.
-    return Privacy(
-        unit=section.unit,
-        adjacency=section.adjacency,
-        delta=delta,
-        observers=tuple(asked([observer_named(name) for name in section.observers or ()])),
-        losses=_losses(section, problem),
-        participation=_participation(section),
-        same_model=True
-        if section.unit == "agent" and config.problem.ridge > 0 and section.clips == "records"
-        else None,
-        budget=None
-        if budget is None
-        else Budget(
-            epsilon=budget.epsilon,
-            observer=_watched(budget.observer, section.observers or ()),
-            until_spent=budget.until_spent,
-        ),
-        premises=_premises(config, section),
-    )
-
-
-def _losses(section: PrivacySection, problem: Problem) -> ConvexSmooth | None:
-    if isinstance(section.losses, PromiseSection):
-        return ConvexSmooth(section.losses.beta, section.losses.nu)
-    if section.losses == "problem" and problem.losses is None:
-        raise UnsupportedClaim(
-            f"[privacy] losses: '{problem.kind}' with gradients clipped in {section.clip_norm} can promise nothing about its losses. "
-            f"Remove losses, clip in l2, or make the promise yourself: losses = {{ beta = .., nu = .. }}."
-        )
-    return problem.losses if section.losses == "problem" else None
-
-
-def _participation(section: PrivacySection) -> Participation:
-    given = section.participation
-    return cyclic(given.times, given.gap) if isinstance(given, CyclicSection) else given
-
-
-def _premises(config: Config, section: PrivacySection) -> tuple[str, ...]:
-    """What guarantees rest on beyond the account itself: what is public, and where promises come from."""
-    problem = config.problem
-    made = _premises_about_records(config, section)
-    if section.participation != "every-round":
-        made.append("the protected record takes part in no other rounds than promised (promised, not checked)")
-    if isinstance(problem, ClassificationProblem) and problem.classes is None:
-        made.append("the number of classes is public: it was taken from the labels")
-    if section.losses == "problem" and problem.kind != "mean_estimation" and not problem.unit_norm:
-        made.append(
-            "as far as the promise is used: beta was computed from the features at hand and must hold for every record "
-            "that could stand in their place (unit_norm = true makes it so)"
-        )
-    return tuple(made)
-
-
-def _premises_about_records(config: Config, section: PrivacySection) -> list[str]:
-    """What is public of the agents' numbers of records, and how often one of them is used."""
-    made, batches = [], config.algorithm.batch_size is not None
-    one_record = section.unit == "record" and section.clips == "records"
-    if isinstance(config.topology, FederationTopology) and config.topology.weights == "records":
-        made.append("every agent's number of records is public: it sets the agent's weight")
-    elif one_record and not batches:
-        made.append("every agent's number of records is public: it enters the sensitivity")
-    if one_record and batches and section.participation == "every-round":
-        made.append("any record may be drawn in any round, so the value is an upper bound")
-    return made
-
-
-def _watched(name: str, listed: Sequence[str]) -> Observer:
-    """The budget's observer; whoever reads messages may also get a model that somebody listed is given."""
-    observer = observer_named(name)
-    released = any(observer_named(one).final_model for one in listed)
-    return observer + final_model() if released and observer.sees_messages and not observer.final_model else observer

@@ -1,60 +1,19 @@
 """An experiment: everything that a run and its account need, made and checked."""
 
 import hashlib
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.config.problem import Test
+from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Noise
-from sottovoce.observers import Observer
-from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
+from sottovoce.problems import Problem
 from sottovoce.simulation import Settings
 from sottovoce.topologies import Topology
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """The most that one observer may learn."""
-
-    epsilon: float
-    observer: Observer
-    until_spent: bool  # run as many rounds as fit instead of refusing the run
-
-    def describe(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"epsilon": self.epsilon, "observer": self.observer.name, "until_spent": self.until_spent}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Privacy:
-    """What is protected, from whom, and under which promises."""
-
-    unit: Unit
-    adjacency: Adjacency
-    delta: float | None  # None: epsilon is stated for delta = 0, which the Laplace laws allow
-    observers: tuple[Observer, ...]  # who is answered for, in this order; empty: nobody
-    losses: ConvexSmooth | None
-    participation: Participation
-    same_model: bool | None  # passed on to `account`
-    budget: Budget | None
-    premises: tuple[str, ...]  # what a guarantee rests on beyond what the accountant says itself
-
-    def describe(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        takes_part = self.participation if isinstance(self.participation, str) else asdict(self.participation)
-        return {
-            "unit": self.unit,
-            "adjacency": self.adjacency,
-            "delta": self.delta,
-            "observers": [observer.name for observer in self.observers],
-            "losses": None if self.losses is None else {"beta": self.losses.beta, "nu": self.losses.nu},
-            "participation": takes_part,
-            "budget": None if self.budget is None else self.budget.describe(),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +29,7 @@ class Experiment:
     seed: int
     dtype: str
     chunk: int | None
-    record: tuple[str, ...] | None
+    record: Sequence[str] | None
     batch_size: int | None
     privacy: Privacy | None  # None: nothing was said about it
     test: Test

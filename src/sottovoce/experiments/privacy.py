@@ -24,7 +24,8 @@ from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.config.privacy import same_view
-from sottovoce.experiments.experiment import Budget, Experiment, Privacy
+from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.protection import Budget, Privacy
 from sottovoce.experiments.releases import epsilon_of_repeats, largest, release_note
 from sottovoce.noise import L2Laplace, Law, Noise
 from sottovoce.observers import Observer

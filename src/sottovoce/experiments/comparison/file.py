@@ -33,8 +33,9 @@ from sottovoce.experiments.comparison.result import Comparison
 from sottovoce.experiments.config.privacy import ObserverName
 from sottovoce.experiments.config.toml_file import parse, read_toml
 from sottovoce.experiments.config.values import Count, Positive, Section, ShownLabel, complaint
-from sottovoce.experiments.experiment import Experiment, Privacy
+from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import sensitivities
+from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Gaussian, Noise
 from sottovoce.observers import Observer, observer_named
 from sottovoce.wording import brief, suggest

@@ -1,0 +1,143 @@
+"""What is protected, from whom, and under which promises: the table [privacy] of a file, with what the other tables say about it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sottovoce.accounting import Participation, cyclic
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.experiments.config.config import Config
+from sottovoce.experiments.config.noise import LawSection
+from sottovoce.experiments.config.privacy import CyclicSection, PrivacySection, PromiseSection, asked
+from sottovoce.experiments.config.problem import ClassificationProblem
+from sottovoce.experiments.config.topology import FederationTopology
+from sottovoce.observers import Observer, final_model, observer_named
+from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The most that one observer may learn."""
+
+    epsilon: float
+    observer: Observer
+    until_spent: bool  # run as many rounds as fit instead of refusing the run
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"epsilon": self.epsilon, "observer": self.observer.name, "until_spent": self.until_spent}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Privacy:
+    """What is protected, from whom, and under which promises."""
+
+    unit: Unit
+    adjacency: Adjacency
+    delta: float | None  # None: epsilon is stated for delta = 0, which the Laplace laws allow
+    observers: tuple[Observer, ...]  # who is answered for, in this order; empty: nobody
+    losses: ConvexSmooth | None
+    participation: Participation
+    same_model: bool | None  # passed on to `account`
+    budget: Budget | None
+    premises: tuple[str, ...]  # what a guarantee rests on beyond what the accountant says itself
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        takes_part = self.participation if isinstance(self.participation, str) else asdict(self.participation)
+        return {
+            "unit": self.unit,
+            "adjacency": self.adjacency,
+            "delta": self.delta,
+            "observers": [observer.name for observer in self.observers],
+            "losses": None if self.losses is None else {"beta": self.losses.beta, "nu": self.losses.nu},
+            "participation": takes_part,
+            "budget": None if self.budget is None else self.budget.describe(),
+        }
+
+
+def protection(config: Config, problem: Problem) -> Privacy | None:
+    """What a configuration says about privacy; None where it says nothing.
+
+    Raises:
+        UnsupportedClaim: the problem is asked for a promise about its losses, and can make none.
+    """
+    section, noise = config.privacy, config.noise
+    if section is None:
+        return None
+    budget = section.budget
+    delta = section.delta
+    if delta is None and isinstance(noise, LawSection):
+        delta = noise.delta
+    # 2C bounds what data do to a gradient; the ridge is no data, but its gradient moves with the model.
+    return Privacy(
+        unit=section.unit,
+        adjacency=section.adjacency,
+        delta=delta,
+        observers=tuple(asked([observer_named(name) for name in section.observers or ()])),
+        losses=_losses(section, problem),
+        participation=_participation(section),
+        same_model=True
+        if section.unit == "agent" and config.problem.ridge > 0 and section.clips == "records"
+        else None,
+        budget=None
+        if budget is None
+        else Budget(
+            epsilon=budget.epsilon,
+            observer=_watched(budget.observer, section.observers or ()),
+            until_spent=budget.until_spent,
+        ),
+        premises=_premises(config, section),
+    )
+
+
+def _losses(section: PrivacySection, problem: Problem) -> ConvexSmooth | None:
+    if isinstance(section.losses, PromiseSection):
+        return ConvexSmooth(section.losses.beta, section.losses.nu)
+    if section.losses == "problem" and problem.losses is None:
+        raise UnsupportedClaim(
+            f"[privacy] losses: '{problem.kind}' with gradients clipped in {section.clip_norm} can promise nothing about its losses. "
+            f"Remove losses, clip in l2, or make the promise yourself: losses = {{ beta = .., nu = .. }}."
+        )
+    return problem.losses if section.losses == "problem" else None
+
+
+def _participation(section: PrivacySection) -> Participation:
+    given = section.participation
+    return cyclic(given.times, given.gap) if isinstance(given, CyclicSection) else given
+
+
+def _premises(config: Config, section: PrivacySection) -> tuple[str, ...]:
+    """What guarantees rest on beyond the account itself: what is public, and where promises come from."""
+    problem = config.problem
+    made = _premises_about_records(config, section)
+    if section.participation != "every-round":
+        made.append("the protected record takes part in no other rounds than promised (promised, not checked)")
+    if isinstance(problem, ClassificationProblem) and problem.classes is None:
+        made.append("the number of classes is public: it was taken from the labels")
+    if section.losses == "problem" and problem.kind != "mean_estimation" and not problem.unit_norm:
+        made.append(
+            "as far as the promise is used: beta was computed from the features at hand and must hold for every record "
+            "that could stand in their place (unit_norm = true makes it so)"
+        )
+    return tuple(made)
+
+
+def _premises_about_records(config: Config, section: PrivacySection) -> list[str]:
+    """What is public of the agents' numbers of records, and how often one of them is used."""
+    made, batches = [], config.algorithm.batch_size is not None
+    one_record = section.unit == "record" and section.clips == "records"
+    if isinstance(config.topology, FederationTopology) and config.topology.weights == "records":
+        made.append("every agent's number of records is public: it sets the agent's weight")
+    elif one_record and not batches:
+        made.append("every agent's number of records is public: it enters the sensitivity")
+    if one_record and batches and section.participation == "every-round":
+        made.append("any record may be drawn in any round, so the value is an upper bound")
+    return made
+
+
+def _watched(name: str, listed: Sequence[str]) -> Observer:
+    """The budget's observer; whoever reads messages may also get a model that somebody listed is given."""
+    observer = observer_named(name)
+    released = any(observer_named(one).final_model for one in listed)
+    return observer + final_model() if released and observer.sees_messages and not observer.final_model else observer
