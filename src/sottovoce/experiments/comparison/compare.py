@@ -12,7 +12,7 @@ random numbers, next to the run without noise. Where no scale is enough, the row
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ _CLEAR = ("noise-free", None)  # the key of the run without noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Question:
+class _Common:
     """What is the same for every scheme."""
 
     problem: Any
@@ -55,19 +55,6 @@ class _Question:
     tail: int
     test: tuple[Any, Any] | None
     progress: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Cell:
-    """A row before it is measured."""
-
-    observer: str
-    algorithm: str
-    scheme: str
-    epsilon: float
-    noise: Noise | None
-    guarantee: Guarantee | None
-    reason: str
 
 
 def compare(
@@ -140,33 +127,33 @@ def compare(
         measures=measured_by,
     )
     check_parts(problem=problem, topology=topology, algorithm=algorithms, noise=noises)
-    question = _Question(
+    common = _Common(
         problem=problem, topology=topology, rounds=rounds, sensitivity=_by_norm(sensitivity, noises), delta=delta,
         claims=Claims(unit=unit, adjacency=adjacency, participation=participation, losses=losses, same_model=same_model,
                       batch_size=batch_size),
         repeats=repeats, seed=seed, dtype=dtype, measures=measured_by, tail=1 if tail is None else tail, test=test, progress=progress,
     )  # fmt: skip
-    targets = _targets(question, epsilons)
-    _refuse_false_claims(question, algorithms, noises)
+    targets = _targets(common, epsilons)
+    _refuse_false_claims(common, algorithms, noises)
     rows: list[Row] = []
     references: list[Row] = []
     for label, algorithm in algorithms.items():
-        cells = [
-            cell
+        calibrated = [
+            row
             for observer in watching
             for scheme, noise in noises.items()
-            for cell in _calibrated(question, label, algorithm, observer, scheme, noise, targets)
+            for row in _calibrated(common, label, algorithm, observer, scheme, noise, targets)
         ]
-        measured = _measure(question, algorithm, cells)
-        rows += [_row(question, cell, measured) for cell in cells]
+        measured = _measure(common, algorithm, calibrated)
+        rows += [_completed(common, row, measured) for row in calibrated]
         references.append(_reference(label, measured))
     order = {observer.name: place for place, observer in enumerate(watching)}
     return Comparison(
         rows=tuple(sorted(rows, key=lambda row: order[str(row.observer)])),
-        references=tuple(references), epsilons=targets, delta=delta, measures=question.measures, tail=question.tail,
-        notes=(*notes(problem, algorithms, noises, question.sensitivity, question.claims, rounds=rounds, delta=delta),
+        references=tuple(references), epsilons=targets, delta=delta, measures=common.measures, tail=common.tail,
+        notes=(*notes(problem, algorithms, noises, common.sensitivity, common.claims, rounds=rounds, delta=delta),
                rows_note(rows, seed=seed, repeats=repeats)),
-        description=_description(question, algorithms, noises, watching),
+        description=_description(common, algorithms, noises, watching),
     )  # fmt: skip
 
 
@@ -202,46 +189,46 @@ def _require_some(**given: Sequence[Any] | Mapping[str, Any]) -> None:
             raise ConfigError(f"{name} = {list(values)} names something twice; keep it once.")
 
 
-def _targets(question: _Question, epsilons: Sequence[float]) -> tuple[float, ...]:
+def _targets(common: _Common, epsilons: Sequence[float]) -> tuple[float, ...]:
     """Refuse numbers without a meaning; the epsilons, rising."""
     targets = sorted(checked("epsilon", epsilon, "(0, inf)") for epsilon in epsilons)
-    checked("delta", question.delta, "[0, 1)")
-    rounds = whole("rounds", question.rounds)
-    if whole("tail", question.tail) > rounds:
-        raise ConfigError(f"tail = {question.tail}; there are only {rounds} rounds to average over.")
-    if wrong := [name for name in question.measures if name.startswith("accuracy")]:
+    checked("delta", common.delta, "[0, 1)")
+    rounds = whole("rounds", common.rounds)
+    if whole("tail", common.tail) > rounds:
+        raise ConfigError(f"tail = {common.tail}; there are only {rounds} rounds to average over.")
+    if wrong := [name for name in common.measures if name.startswith("accuracy")]:
         raise ConfigError(f"measures: {wrong[0]!r} is best when large. Use {TEST_ERROR!r}, one minus the accuracy.")
-    choose_metrics(_metrics(question), question.problem)  # refuses one that the problem does not have
+    choose_metrics(_metrics(common), common.problem)  # refuses one that the problem does not have
     return tuple(targets)
 
 
-def _refuse_false_claims(question: _Question, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise]) -> None:
+def _refuse_false_claims(common: _Common, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise]) -> None:
     """Refuse whatever would enter a guarantee and is not true of the runs, before anything is computed."""
     for algorithm in algorithms.values():
         for noise in noises.values():
-            kept = question.claims.kept(question.problem, algorithm, noise)
+            kept = common.claims.kept(common.problem, algorithm, noise)
             if noise.law is not None:
                 norm = noise.law.norm
                 kept.refuse_sensitivity(
-                    question.problem, algorithm, noise, sensitivity=question.sensitivity[norm], norm=norm
+                    common.problem, algorithm, noise, sensitivity=common.sensitivity[norm], norm=norm
                 )
 
 
 def _calibrated(
-    question: _Question,
+    common: _Common,
     label: str,
     algorithm: Algorithm,
     observer: Observer,
     scheme: str,
     noise: Noise,
     epsilons: Sequence[float],
-) -> list[_Cell]:
-    """One cell per epsilon, from one account."""
-    cells = []
+) -> list[Row]:
+    """One row per epsilon, from one account, before anything is measured."""
+    rows = []
     found: Guarantee | None = None
     refusal = ""
     try:
-        found = _account(question, algorithm, noise, observer)
+        found = _account(common, algorithm, noise, observer)
         refusal = found.reason if found.validity == "infinite" else ""
     except UnsupportedClaim as error:
         refusal = str(error)
@@ -249,24 +236,26 @@ def _calibrated(
         reached, guarantee, reason = None, None, refusal
         if found is not None and not refusal:
             try:
-                factor = noise_factor(found, epsilon=epsilon, delta=question.delta)
+                factor = noise_factor(found, epsilon=epsilon, delta=common.delta)
                 reached, guarantee = noise.scaled(factor), found.scaled(factor)
                 reason = guarantee.reason
             except UnsupportedClaim as error:
                 reason = str(error)
-        cells.append(
-            _Cell(observer=observer.name, algorithm=label, scheme=scheme, epsilon=epsilon, noise=reached, guarantee=guarantee, reason=reason)
-        )  # fmt: skip
-    return cells
+        law = None if reached is None else reached.law
+        rows.append(Row(
+            observer=observer.name, algorithm=label, scheme=scheme, epsilon=epsilon, noise=reached, guarantee=guarantee, reason=reason,
+            std=None if law is None else math.sqrt(law.variance(common.problem.dimension)), epsilon_of_repeats=None, measured={},
+        ))  # fmt: skip
+    return rows
 
 
-def _account(question: _Question, algorithm: Algorithm, noise: Noise, observer: Observer) -> Guarantee:
+def _account(common: _Common, algorithm: Algorithm, noise: Noise, observer: Observer) -> Guarantee:
     norm = (
-        next(iter(question.sensitivity)) if noise.law is None else noise.law.norm
+        next(iter(common.sensitivity)) if noise.law is None else noise.law.norm
     )  # without noise, any bound gives infinity
-    claims = question.claims.kept(question.problem, algorithm, noise)
-    asked = claims.question(rounds=question.rounds, sensitivity=question.sensitivity[norm])
-    found = account(question.topology, algorithm, noise, observer, **asked)
+    claims = common.claims.kept(common.problem, algorithm, noise)
+    asked = claims.question(rounds=common.rounds, sensitivity=common.sensitivity[norm])
+    found = account(common.topology, algorithm, noise, observer, **asked)
     return claims.after_draws(found)
 
 
@@ -275,60 +264,54 @@ def _key(scheme: str, noise: Noise) -> tuple[str, Any]:
     return scheme, noise.law
 
 
-def _measure(
-    question: _Question, algorithm: Algorithm, cells: Sequence[_Cell]
-) -> dict[tuple[str, Any], dict[str, Measured]]:
+def _measure(common: _Common, algorithm: Algorithm, rows: Sequence[Row]) -> dict[tuple[str, Any], dict[str, Measured]]:
     """Simulate every distinct calibrated noise of an algorithm, and the run without noise, as one program."""
-    noises = {_CLEAR: none()} | {_key(cell.scheme, cell.noise): cell.noise for cell in cells if cell.noise is not None}
+    noises = {_CLEAR: none()} | {_key(row.scheme, row.noise): row.noise for row in rows if row.noise is not None}
     runs = simulate(
-        question.problem, question.topology, algorithm, noises, rounds=question.rounds, repeats=question.repeats, seed=question.seed,
-        batch_size=question.claims.batch_size, dtype=question.dtype, record=_metrics(question), test=question.test, progress=question.progress,
+        common.problem, common.topology, algorithm, noises, rounds=common.rounds, repeats=common.repeats, seed=common.seed,
+        batch_size=common.claims.batch_size, dtype=common.dtype, record=_metrics(common), test=common.test, progress=common.progress,
     )  # fmt: skip
-    return {key: _measured(question, run, _theory(question, algorithm, noises[key])) for (_, key), run in runs.items()}
+    return {key: _measured(common, run, _theory(common, algorithm, noises[key])) for (_, key), run in runs.items()}
 
 
-def _metrics(question: _Question) -> list[str]:
+def _metrics(common: _Common) -> list[str]:
     """The metrics behind the measures."""
-    return list(dict.fromkeys("accuracy" if name == TEST_ERROR else name for name in question.measures))
+    return list(dict.fromkeys("accuracy" if name == TEST_ERROR else name for name in common.measures))
 
 
-def _measured(question: _Question, run: Run, exact: Mapping[str, np.ndarray]) -> dict[str, Measured]:
+def _measured(common: _Common, run: Run, exact: Mapping[str, np.ndarray]) -> dict[str, Measured]:
     found = {}
-    for name in question.measures:
+    for name in common.measures:
         values = 1.0 - run.metrics["accuracy"] if name == TEST_ERROR else run.metrics[name]
-        theory = float(exact[name][-question.tail :].mean()) if name in exact else None
-        per_repeat = values[:, -question.tail :].astype(np.float64).mean(axis=1)
+        theory = float(exact[name][-common.tail :].mean()) if name in exact else None
+        per_repeat = values[:, -common.tail :].astype(np.float64).mean(axis=1)
         found[name] = Measured(per_repeat=per_repeat, theory=theory)
     return found
 
 
-def _theory(question: _Question, algorithm: Algorithm, noise: Noise) -> Mapping[str, np.ndarray]:
+def _theory(common: _Common, algorithm: Algorithm, noise: Noise) -> Mapping[str, np.ndarray]:
     """Exact expectations where there are any: quadratic losses without clipping, linear algorithms, links that are not random."""
-    if not {"msd_centroid", "msd_average"} & set(question.measures):
+    if not {"msd_centroid", "msd_average"} & set(common.measures):
         return {}
     try:
         return expected_msd(
-            question.problem,
-            question.topology,
+            common.problem,
+            common.topology,
             algorithm,
             noise,
-            rounds=question.rounds,
-            batch_size=question.claims.batch_size,
+            rounds=common.rounds,
+            batch_size=common.claims.batch_size,
         )
     except UnsupportedClaim:
         return {}
 
 
-def _row(question: _Question, cell: _Cell, measured: Mapping[tuple[str, Any], dict[str, Measured]]) -> Row:
-    law = None if cell.noise is None else cell.noise.law
-    together = None
-    if cell.guarantee is not None:
-        together = epsilon_of_repeats(cell.guarantee, repeats=question.repeats, delta=question.delta)
-    return Row(
-        observer=cell.observer, algorithm=cell.algorithm, scheme=cell.scheme, epsilon=cell.epsilon, noise=cell.noise,
-        std=None if law is None else math.sqrt(law.variance(question.problem.dimension)), guarantee=cell.guarantee,
-        epsilon_of_repeats=together, reason=cell.reason, measured={} if cell.noise is None else measured[_key(cell.scheme, cell.noise)],
-    )  # fmt: skip
+def _completed(common: _Common, row: Row, measured: Mapping[tuple[str, Any], dict[str, Measured]]) -> Row:
+    """A row with what was measured, and what all its repeats would give away; unchanged where there is no guarantee."""
+    if row.noise is None or row.guarantee is None:
+        return row
+    together = epsilon_of_repeats(row.guarantee, repeats=common.repeats, delta=common.delta)
+    return replace(row, epsilon_of_repeats=together, measured=measured[_key(row.scheme, row.noise)])
 
 
 def _reference(label: str, measured: Mapping[tuple[str, Any], dict[str, Measured]]) -> Row:
@@ -339,22 +322,22 @@ def _reference(label: str, measured: Mapping[tuple[str, Any], dict[str, Measured
 
 
 def _description(
-    question: _Question, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise], observers: Sequence[Observer]
+    common: _Common, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise], observers: Sequence[Observer]
 ) -> dict[str, Any]:
     return {
-        "problem": question.problem.describe(),
-        "topology": question.topology.describe(),
+        "problem": common.problem.describe(),
+        "topology": common.topology.describe(),
         "algorithms": {label: algorithm.describe() for label, algorithm in algorithms.items()},
         "schemes": {label: _scheme(noise) for label, noise in noises.items()},
         "observers": [observer.name for observer in observers],
-        "sensitivity": {norm: np.asarray(bound).tolist() for norm, bound in question.sensitivity.items()},
-        "unit": question.claims.unit,
-        "adjacency": question.claims.adjacency,
-        "rounds": question.rounds,
-        "repeats": question.repeats,
-        "seed": question.seed,
-        "batch_size": question.claims.batch_size,
-        "dtype": question.dtype,
+        "sensitivity": {norm: np.asarray(bound).tolist() for norm, bound in common.sensitivity.items()},
+        "unit": common.claims.unit,
+        "adjacency": common.claims.adjacency,
+        "rounds": common.rounds,
+        "repeats": common.repeats,
+        "seed": common.seed,
+        "batch_size": common.claims.batch_size,
+        "dtype": common.dtype,
     }
 
 
