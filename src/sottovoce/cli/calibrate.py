@@ -62,7 +62,7 @@ def calibrate(
         "epsilon": found.epsilon if found.epsilon < math.inf else None,
         found.section.size_key: found.size,
         "overrides": pasted,
-        **stated,  # with delta
+        **stated,  # holds the delta too
     }
     show(answer, as_json=as_json, text=guarantee_table(stated) if found.delta < 1 else _why(found.guarantees[0]))
 

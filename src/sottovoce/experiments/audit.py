@@ -89,9 +89,9 @@ def audits(
             'no observer is named, so there is nobody to play. Add observers to [privacy], for example ["eavesdropper"], or name one.'
         )
     check_audit_size(experiment.topology, experiment.algorithm, rounds=experiment.rounds, pairs=pairs)
-    for observer in listed:  # before the first of them is played
+    for observer in listed:  # all are checked before the first is played
         view(observer, *exchange_topologies(experiment.algorithm, experiment.topology))
-    # Many observers are as many chances to err.
+    # Each of several audits may err, so each gets its part of the error that all may make together.
     each_confidence = 1.0 - (1.0 - confidence) / len(listed)
     found = []
     for position, observer in enumerate(listed):

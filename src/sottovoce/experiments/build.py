@@ -92,7 +92,7 @@ def _calibrated(experiment: Experiment, section: NoiseSection) -> Experiment:
     """The experiment with the noise that its file gives by an epsilon; any other one is unchanged."""
     if not isinstance(section, LawSection) or section.epsilon is None:
         return experiment
-    assert experiment.privacy is not None  # `sections` refuses an epsilon without observers
+    assert experiment.privacy is not None  # a file that gives an epsilon without observers is refused
     delta = experiment.privacy.delta if section.delta is None else section.delta
     first = experiment.privacy.observers[0]
     noise = calibrated(experiment, first, epsilon=section.epsilon, delta=0.0 if delta is None else delta)

@@ -32,7 +32,7 @@ def coalition_table(experiment: Experiment, shares: Sequence[float] = SHARES) ->
         if observer.corrupted(experiment.topology.num_agents) >= experiment.topology.num_agents:
             continue
         found = guarantee(experiment, observer + final_model() if released else observer)
-        assert isinstance(found.tradeoff, MaskedTradeoff)  # of masked averages
+        assert isinstance(found.tradeoff, MaskedTradeoff)  # masked averages have no other
         epsilon = found.epsilon(delta)
         rows.append(
             {

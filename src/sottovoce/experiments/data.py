@@ -32,7 +32,7 @@ from sottovoce.problems import (
     unit_norm,
 )
 
-LARGEST_NUMBER = 1e15  # in data: sums of squares of a million such numbers stay below the largest float32, 3.4e38
+LARGEST_NUMBER = 1e15  # the squares of a million such numbers add up to less than the largest float32, 3.4e38
 
 
 def records_of_agents(section: ProblemTable, num_agents: int, seed: int) -> tuple[Records, Test]:

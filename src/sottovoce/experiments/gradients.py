@@ -36,7 +36,7 @@ class NormDistribution:
     count: int
     percentiles: dict[str, float]  # "50" is the median, "100" the largest
     histogram: tuple[int, ...]  # of equally wide bins from 0 to the largest
-    above_clip: float | None  # share that the clip shortens; None where it does not act
+    above_clip: float | None  # share of the gradients that the clip shortens; None where it does not act
 
     def describe(self) -> dict[str, Any]:
         """Plain values for JSON."""

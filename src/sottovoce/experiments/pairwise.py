@@ -27,7 +27,7 @@ from sottovoce.observers import curious_agent
 from sottovoce.resources import refuse_too_large
 from sottovoce.topologies import Static, Topology
 
-PAIR_BYTES = 40.0  # of two agents: their distance, its computation, and both ends of a bracket
+PAIR_BYTES = 40.0  # memory per pair: the distance, what its computation needs, and both ends of the bracket
 Progress = Callable[[int, int], None]
 
 VALIDITY: dict[LinearValidity, str] = {

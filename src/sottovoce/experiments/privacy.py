@@ -40,8 +40,8 @@ UNRELEASED = (
     "its release."
 )
 _MOST_EVALUATED = 250  # rounds whose epsilon is computed, of a run whose rounds all differ
-_SLACK = 1e-6  # relative: what a solver may be off by; calibrated noise is larger by this
-_DIGITS = 7  # of a calibrated size, so that it can be copied without loss
+_SLACK = 1e-6  # a solver may be off by this relative error, so calibrated noise is larger by it
+_DIGITS = 7  # a calibrated size has no more, so that it can be copied without loss
 
 
 def sensitivities(experiment: Experiment, *, norm: Norm | None = None) -> list[float]:
@@ -248,9 +248,8 @@ def spending(experiment: Experiment) -> np.ndarray:
     total, delta = guarantee(experiment, budget.observer), stated_delta(experiment)
     epsilon, sent = total.epsilon(delta), _sent(experiment, budget.observer, delta)
     spent = np.minimum(epsilon, sent)
-    if sent[-1] > epsilon * (
-        1 + _SLACK
-    ):  # less is proven than what was sent would tell, so that must be asked round by round
+    if sent[-1] > epsilon * (1 + _SLACK):
+        # Less is proven for the whole run than for all that was sent, so shorter runs must be asked about too.
         for rounds in _grid(experiment.rounds):
             then = guarantee(experiment, budget.observer, rounds=rounds).epsilon(delta)
             spent[:rounds] = np.minimum(spent[:rounds], then)

@@ -193,7 +193,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **packages, "source": _source_digest()}
 
 
-@functools.cache  # the code that was loaded, whatever happens to the files later
+@functools.cache  # a run names the code that was loaded, whatever happens to the files later
 def _source_digest() -> str:
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
@@ -306,7 +306,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
             held = path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())
         except BlockingIOError:
             held = False
-        if not held:  # or held, but of a file that another process has just removed
+        if not held:  # a lock on a file that another process has just removed does not count
             raise ConfigError(
                 f"{folder} is being written by another process; wait for it, or choose another with --out."
             )

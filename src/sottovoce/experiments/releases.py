@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sottovoce.accounting import FixedSizeTradeoff, Guarantee, SubsampledTradeoff, repeated, shown
 from sottovoce.errors import ConfigError, UnsupportedClaim
 
-# Of losses composed on a grid: beyond this sum of epsilons the grid takes gigabytes, for a number that says that nothing is hidden.
+# Sampled losses are composed on a grid. Beyond this sum of epsilons it takes gigabytes, for a number that says that nothing is hidden.
 LARGEST_SAMPLED = 500.0
 NOT_COMPUTED = "not computed"
 

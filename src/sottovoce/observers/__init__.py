@@ -69,7 +69,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "final_model": final_model,
 }
 
-TEXT_FORMS: dict[str, TextForm] = {  # of those that take something
+TEXT_FORMS: dict[str, TextForm] = {  # how text says what an observer takes, where it takes something
     "curious_agent": TextForm("curious_agent:3", text_forms.one_agent),
     "coalition": TextForm("coalition:1,2", text_forms.agents),
     "links": TextForm("links:2->3,4->3", text_forms.pairs),

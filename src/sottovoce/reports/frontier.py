@@ -30,14 +30,14 @@ LINE: dict[str, Any] = {"linewidth": 1.6, "markersize": 5.5}
 BAR: dict[str, Any] = {"capsize": 3, "elinewidth": 1.0}
 REFERENCE = "#6A6A6A"
 SPREAD = 1.06  # points at one epsilon stand side by side within this factor, so that their bars show
-LETTERS = 52  # per line of the list below a panel
+LETTERS = 52  # on each line of the list below a panel
 
 
 class _Looks(NamedTuple):
     """How schemes and algorithms are told apart."""
 
     schemes: Mapping[str, style.LineLook]
-    dashes: Mapping[str, Any]  # of algorithms
+    dashes: Mapping[str, Any]  # algorithm -> line style
 
 
 def frontier(
@@ -178,7 +178,9 @@ def _ticks(axes: Axes, epsilons: Sequence[float]) -> None:
 def without_guarantee(comparison: Comparison, observer: str) -> list[str]:
     """What has no guarantee for an observer at any epsilon: schemes, with the algorithms where it is not all of them."""
     algorithms = [row.algorithm for row in comparison.references]
-    possible: dict[str, set[str]] = {row.scheme: set() for row in comparison.rows}  # with which algorithms
+    possible: dict[str, set[str]] = {
+        row.scheme: set() for row in comparison.rows
+    }  # scheme -> algorithms with which it has one
     for row in comparison.rows:
         if row.observer == observer and row.possible:
             possible[row.scheme].add(row.algorithm)

@@ -17,7 +17,7 @@ from sottovoce.topologies import Topology
 
 MAX_AGENTS = 500
 NUMBERED = 60  # agents up to which each shows its number
-VECTOR_LINKS = 5000  # above, links are pixels in an SVG too
+VECTOR_LINKS = 5000  # more links than this are drawn as pixels, even in an SVG
 
 
 def network(

@@ -13,7 +13,7 @@ from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 
 CHANCE = "#6A6A6A"
-SPREAD = 0.035  # of a power of ten, between neighbouring lines
+SPREAD = 0.035  # neighbouring lines are drawn this part of a power of ten apart
 Points = tuple[Sequence[float], Sequence[float]]  # means and standard errors
 
 

@@ -49,7 +49,7 @@ from sottovoce.theory import expected_msd
 
 AGENT_ERROR = "error_of_agent_0"
 TEST_ERROR = "test_error"
-SMOOTHED_SHARE = 50  # of the rounds: lines are running means over one fiftieth of the run
+SMOOTHED_SHARE = 50  # lines are running means over one fiftieth of the run
 
 Label = tuple[str, str]  # (series, across)
 

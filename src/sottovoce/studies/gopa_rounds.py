@@ -25,7 +25,7 @@ from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySect
 LOCAL, CENTRAL = "local", "central"
 ENCODING = FixedPoint(clip=0.5, fraction_bits=20)  # l2 diameter 1
 UNIT = 2.0**ENCODING.fraction_bits
-SET_ASIDE = 0.01  # of delta
+SET_ASIDE = 0.01  # share of delta kept for bad graphs, rounding and imperfect draws
 _BOUNDS: dict[str, tuple[str, Any]] = {LOCAL: ("#4D4D4D", (0, (1.2, 1.2))), CENTRAL: ("black", "-")}
 _EXACT: Any = style.THEORY["linestyle"]
 Share = Annotated[float, Field(gt=0, le=1)]

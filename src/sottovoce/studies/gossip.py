@@ -26,7 +26,7 @@ from sottovoce.topologies import Topology
 LOCAL = "local"
 EXACT = f"Exact for gossip with noise once, a guarantee, since values do not react to what agents hear. {SOURCE}"
 LEAST_RATIO = 1e-6  # smaller ones are written as this: the digits of so small a loss are those of rounding
-LEAST = 1e-6  # of the local value: what lies below is not shown
+LEAST = 1e-6  # losses below this part of the local value are not shown
 
 
 class GossipSection(PrivacyStudySection):

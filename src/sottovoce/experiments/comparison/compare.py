@@ -250,9 +250,8 @@ def _calibrated(
 
 
 def _account(common: _Common, algorithm: Algorithm, noise: Noise, observer: Observer) -> Guarantee:
-    norm = (
-        next(iter(common.sensitivity)) if noise.law is None else noise.law.norm
-    )  # without noise, any bound gives infinity
+    # Without noise every bound gives infinity, so any of them will do.
+    norm = next(iter(common.sensitivity)) if noise.law is None else noise.law.norm
     claims = common.claims.kept(common.problem, algorithm, noise)
     asked = claims.question(rounds=common.rounds, sensitivity=common.sensitivity[norm])
     found = account(common.topology, algorithm, noise, observer, **asked)

@@ -371,9 +371,8 @@ def _known(what: str, value: str | None, known: Sequence[str | None]) -> None:
 
 def _number(found: Measured) -> str:
     error = found.standard_error
-    shown = (
-        "" if error is None or error <= 1e-9 * abs(found.value) else f" +- {error:.1g}"
-    )  # without noise, only rounding varies
+    # Without noise the repeats differ by rounding alone, which is no standard error worth showing.
+    shown = "" if error is None or error <= 1e-9 * abs(found.value) else f" +- {error:.1g}"
     theory = "" if found.theory is None else f" ({found.theory:.3g})"
     return f"{found.value:.3g}{shown}{theory}"
 

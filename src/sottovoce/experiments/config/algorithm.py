@@ -44,9 +44,7 @@ class FedavgAlgorithm(GradientAlgorithm):
     local_steps: Count = 1
     server_step_size: Positive = 1.0
     exchange: Literal["model", "gradient"] = "model"
-    participation: Annotated[float, Field(gt=0, le=1)] = (
-        1.0  # the probability with which an agent takes part in a round
-    )
+    participation: Annotated[float, Field(gt=0, le=1)] = 1.0  # probability with which an agent takes part in a round
     agents_per_round: Count | None = None  # instead: how many take part, drawn without replacement
     aggregation: Literal["open", "gopa"] = "open"  # "gopa": masked in pairs, so that the relay learns sums alone
     partners: Count | None = None  # under gopa: others that every agent picks to share masks with

@@ -105,7 +105,7 @@ _MADE_FOR = {  # synthetic data -> the problems they suit
     "synthetic_clicks": ("logistic_regression",),
 }
 _Sizes = Mapping[str, tuple[str, ...]]  # synthetic data -> the keys that size them
-_DEALT_OUT = ("synthetic_clicks",)  # the others are made for each agent
+_DEALT_OUT = ("synthetic_clicks",)  # one set, dealt out to the agents; other synthetic data are made for each agent
 _SIZES = {"samples": "samples (records of one agent)", "dimension": "dimension", "records": "records (of all agents)"}
 
 
@@ -190,7 +190,7 @@ class LogisticProblem(RegressionProblem):
     kind: Literal["logistic_regression"]
     records: Count | None = None  # synthetic_clicks only: records of all agents
     test_fraction: Fraction = (
-        0.0  # of each agent's records, kept away from learning; 0: accuracy is of the training records
+        0.0  # share of each agent's records kept for testing; 0: accuracy is of the training records
     )
 
 
