@@ -16,8 +16,6 @@ going through Renyi costs some epsilon against `accounting.gaussian`, which is e
 import math
 from collections.abc import Iterable, Sequence
 
-from scipy.optimize import brentq
-
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked, whole
 
@@ -96,6 +94,8 @@ def zcdp(rho: float, delta: float) -> float:
         rho: from 0 to infinity.
         delta: in (0, 1).
     """
+    from scipy.optimize import brentq  # heavy, and only this search needs it
+
     rho = checked("rho", rho, "[0, inf]")
     delta = checked("delta", delta, "(0, 1)")
     if rho in (0.0, math.inf):

@@ -41,7 +41,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from sottovoce.accounting.mechanisms import gaussian
@@ -73,6 +72,8 @@ def epsilon(*, noise_multiplier: float, sampling_rate: float, rounds: int, delta
         ConfigError: malformed numbers, losses too large for the grid, or dp-accounting is not installed.
         UnsupportedClaim: delta is too small for the accountant's arithmetic.
     """
+    from scipy.optimize import brentq  # heavy, and only this search needs it
+
     _check_design(noise_multiplier, sampling_rate, rounds, grid)
     delta = checked("delta", delta, "(0, 1)")
     if sampling_rate == 1.0:
