@@ -5,14 +5,14 @@ A Run lets agents on a Topology solve a Problem with an Algorithm, while Noise p
     import sottovoce as sv
     run = sv.simulate(problem, topology, sv.algorithms.atc(step_size=0.1), sv.noise.graph_homomorphic(law), rounds=500)
 
-Modules that need JAX are imported when first used, so that topologies, problems, noise and exact theory load without it.
+What is made by hand (topologies, problems, algorithms, noise, observers) is imported at once; the accountant, the theory and whatever needs JAX when
+first used, so that the command and small scripts start quickly.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sottovoce import accounting, algorithms, clipping, noise, observers, problems, theory, topologies
-from sottovoce.accounting import Guarantee, Question, account, calibrate
+from sottovoce import algorithms, clipping, noise, observers, problems, topologies
 from sottovoce.errors import (
     BudgetExhausted,
     ConfigError,
@@ -22,20 +22,26 @@ from sottovoce.errors import (
     SottovoceError,
     UnsupportedClaim,
 )
-from sottovoce.theory import expected_msd
 
 if TYPE_CHECKING:
-    from sottovoce import attacks, deployment, reports
+    from sottovoce import accounting, attacks, deployment, reports, theory
+    from sottovoce.accounting import Guarantee, Question, account, calibrate
     from sottovoce.attacks.audit import audit
     from sottovoce.experiments import load, save
     from sottovoce.experiments.comparison.compare import compare
     from sottovoce.simulation import Run, simulate
     from sottovoce.simulation.views import observe
+    from sottovoce.theory import expected_msd
 
 __version__ = "0.1.0"
 
-_MODULES = ("attacks", "deployment", "reports")
+_MODULES = ("accounting", "attacks", "deployment", "reports", "theory")
 _LATER = {
+    "Guarantee": "sottovoce.accounting",
+    "Question": "sottovoce.accounting",
+    "account": "sottovoce.accounting",
+    "calibrate": "sottovoce.accounting",
+    "expected_msd": "sottovoce.theory",
     "audit": "sottovoce.attacks.audit",
     "observe": "sottovoce.simulation.views",
     "simulate": "sottovoce.simulation",

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments import load
+from sottovoce.rounding import shown
 
 PRIVACY = """
 [privacy]

@@ -13,10 +13,10 @@ import pytest
 import sottovoce as sv
 from sottovoce.accounting.calibration import calibrate
 from sottovoce.accounting.mechanisms import laplace
-from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.experiments.comparison.file import read_comparison, run_comparison
 from sottovoce.experiments.comparison.result import Measured
+from sottovoce.rounding import shown
 
 GAUSSIAN, LAPLACE, L2 = sv.noise.Gaussian(std=1.0), sv.noise.Laplace(std=1.0), sv.noise.L2Laplace(scale=1.0)
 NOISES = {

@@ -1,11 +1,14 @@
-"""Privacy numbers: one accountant for every algorithm, noise scheme and observer, and the basic mechanisms it rests on."""
+"""Privacy numbers: one accountant for every algorithm, noise scheme and observer, and the basic mechanisms it rests on.
+
+Gossip, GOPA, walks and the bounds of documents are imported when first used.
+"""
 
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from sottovoce.accounting import documents, gopa, gossip, walk
 from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate, noise_factor
-from sottovoce.accounting.gossip.ring_sum import ring_sum_mu
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity
 from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu
 from sottovoce.accounting.mechanisms import (
@@ -17,7 +20,6 @@ from sottovoce.accounting.mechanisms import (
     randomized_response,
     subsampled,
 )
-from sottovoce.accounting.mechanisms.rounding import shown, upwards
 from sottovoce.accounting.proofs import absorption
 from sottovoce.accounting.question import message_change
 from sottovoce.accounting.question.clipped_updates import update_sensitivity
@@ -25,6 +27,10 @@ from sottovoce.accounting.question.participation import Participation, cyclic, d
 from sottovoce.accounting.question.question import Question
 from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff, Tradeoff, repeated
 from sottovoce.problems import ConvexSmooth
+
+if TYPE_CHECKING:
+    from sottovoce.accounting import documents, gopa, gossip, walk
+    from sottovoce.accounting.gossip.ring_sum import ring_sum_mu
 
 # Modules that moved into rooms stay importable by their first name too: `import sottovoce.accounting.gaussian`.
 for _moved in (
@@ -59,3 +65,15 @@ __all__ = [
     "subsampled",
     "walk",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("documents", "gopa", "gossip", "walk"):
+        return import_module(f"{__name__}.{name}")
+    if name == "ring_sum_mu":
+        return import_module(f"{__name__}.gossip.ring_sum").ring_sum_mu
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

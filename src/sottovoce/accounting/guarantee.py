@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.accounting.tradeoff import Tradeoff
 from sottovoce.numbers import checked
+from sottovoce.rounding import shown
 
 Validity = Literal["exact", "sent-messages", "absorption", "amplified-by-iteration", "infinite"]
 LinearValidity = Literal["adaptive", "exogenous-gradients"]

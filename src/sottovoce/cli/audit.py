@@ -14,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.accounting import shown
 from sottovoce.cli.output import JsonOption, OverridesArgument, show, telling
 from sottovoce.numbers import chosen
 from sottovoce.observers import observer_named
+from sottovoce.rounding import shown
 
 if TYPE_CHECKING:
     from sottovoce.attacks.audit import Audit

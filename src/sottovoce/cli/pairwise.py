@@ -11,8 +11,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.accounting import shown
 from sottovoce.cli.output import JsonOption, OverridesArgument, show
+from sottovoce.rounding import shown
 
 if TYPE_CHECKING:
     from sottovoce.experiments import Pairs

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sottovoce.accounting import Guarantee, upwards
+from sottovoce.accounting import Guarantee
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.build import build
 from sottovoce.experiments.config.config import Config
@@ -24,6 +24,7 @@ from sottovoce.experiments.privacy import calibrated, guarantees, size, stated_d
 from sottovoce.noise import Gaussian
 from sottovoce.numbers import checked
 from sottovoce.observers import observer_named, view
+from sottovoce.rounding import upwards
 
 SMALLEST_DELTA = 1e-300  # below, floating point runs out of digits, then of numbers
 _SIZE_DIGITS = _EPSILON_DIGITS = 7

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting import Guarantee, Tradeoff, account, account_each, calibrate, sent_by_round, shown, upwards
+from sottovoce.accounting import Guarantee, Tradeoff, account, account_each, calibrate, sent_by_round
 from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
@@ -29,6 +29,7 @@ from sottovoce.experiments.protection import Budget, Privacy
 from sottovoce.experiments.releases import epsilon_of_repeats, largest, release_note
 from sottovoce.noise import L2Laplace, Law, Noise
 from sottovoce.observers import Observer
+from sottovoce.rounding import shown, upwards
 from sottovoce.topologies import Topology
 
 LINEAR_VIEW = (

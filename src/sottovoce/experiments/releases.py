@@ -8,8 +8,9 @@ run and, beside it, for all repeats together.
 import math
 from collections.abc import Sequence
 
-from sottovoce.accounting import FixedSizeTradeoff, Guarantee, SubsampledTradeoff, repeated, shown
+from sottovoce.accounting import FixedSizeTradeoff, Guarantee, SubsampledTradeoff, repeated
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.rounding import shown
 
 # Sampled losses are composed on a grid. Beyond this sum of epsilons it takes gigabytes, for a number that says that nothing is hidden.
 LARGEST_SAMPLED = 500.0

@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sottovoce.accounting import shown
 from sottovoce.attacks.audit import Audit
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
+from sottovoce.rounding import shown
 
 SHOWN, PROMISED, BETWEEN = "#D55E00", "#0072B2", "#9FC5DE"
 HEADER = [

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from sottovoce.accounting import shown
 from sottovoce.attacks.audit import Audit
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 from sottovoce.reports.save import save
+from sottovoce.rounding import shown
 
 BINS = 60
 

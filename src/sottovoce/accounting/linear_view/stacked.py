@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from sottovoce.accounting.linear_view.gram import Gram
 from sottovoce.linear import SystemRound
@@ -26,6 +25,8 @@ HELD = 5e7  # numbers held at once for the shifts of a group of agents
 
 def stacked_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np.ndarray) -> Gram | None:
     """Q of these agents; None when the covariance is too close to singular."""
+    from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
     T, P = len(systems), len(agents)
     later = _later_messages(systems[0], T) if all(system is systems[0] for system in systems) else None
     if later is not None and rounds_alike(systems, scales):

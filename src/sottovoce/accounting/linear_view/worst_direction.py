@@ -31,7 +31,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import lapack
 
 from sottovoce.errors import ConfigError
 
@@ -326,12 +325,16 @@ def _positive_definite(A: Array) -> Flags:
 
 def _cholesky(A: Array) -> Array | None:
     """Upper triangular factor U (below it: rubbish) with U'U = A for one matrix; None if a pivot is not positive."""
+    from scipy.linalg import lapack
+
     factor, failed = lapack.dpotrf(A.T, lower=0, clean=0)
     return None if failed or not np.isfinite(factor.diagonal()).all() else factor
 
 
 def _inverse(A: Array) -> Array:
     """Inverse of each positive definite matrix; not a number where rounding has made it indefinite."""
+    from scipy.linalg import lapack
+
     if A.shape[1] <= VECTORISED:
         with suppress(np.linalg.LinAlgError):  # one singular matrix fails the whole stack
             return np.asarray(np.linalg.inv(A), dtype=np.float64)
@@ -346,6 +349,8 @@ def _inverse(A: Array) -> Array:
 
 def _solve(A: Array, b: Array) -> Array:
     """A^-1 b for each positive definite matrix and its vector; not a number where rounding has made it indefinite."""
+    from scipy.linalg import lapack
+
     if A.shape[1] <= VECTORISED:
         with suppress(np.linalg.LinAlgError):
             return np.asarray(np.linalg.solve(A, b[:, :, None])[:, :, 0], dtype=np.float64)

@@ -3,7 +3,6 @@
 If the agent's messages would be `local`-GDP without masks, `gopa.masked_rounds` gives what remains on average over the random graph of masks.
 """
 
-from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
 from sottovoce.accounting.guarantee import TOGETHER
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.accounting.proofs.proof import Proof, Statement
@@ -11,6 +10,8 @@ from sottovoce.accounting.proofs.proof import Proof, Statement
 
 def states(evidence: Evidence, agent: int) -> Statement:
     """One agent among those outside the observer."""
+    from sottovoce.accounting.gopa.masked_rounds import MaskedTradeoff
+
     asked, sent, n = evidence.asked, evidence.sent, len(evidence.asked.sensitivity)
     assert asked.aggregation is not None
     local = float(sent.values[agent] * asked.sensitivity[agent])

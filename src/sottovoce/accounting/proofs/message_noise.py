@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import BoundExchange, noise_rows
@@ -190,6 +189,8 @@ def _by_parts(C: sparse.csr_array, own: sparse.csr_array, senders: np.ndarray, o
     """A large map without noise in own copies, whose links share sources in small groups: one pseudo-inverse per group."""
     if np.abs(own.data).max(initial=0.0) > 0:
         raise UnsupportedClaim("this scheme is too large to account for: own copies carry noise shared between agents.")
+    from scipy.sparse.csgraph import connected_components
+
     _, group = connected_components(abs(C) @ abs(C).T, directed=False)
     order = np.argsort(group, kind="stable")
     K = own.shape[0]

@@ -8,6 +8,7 @@ convex, smooth losses and steps of at most 2 / beta, the noises between two visi
 
 import heapq
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from sottovoce.accounting.proofs.proof import Proof, Statement
 from sottovoce.accounting.proofs.sent_messages import why_sent
 from sottovoce.accounting.question.promise import contraction
 from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff
-from sottovoce.accounting.walk import GapLaw, WalkTradeoff, complete_gaps, graph_gaps
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import check_walk, diffusion_step, linear_rounds
@@ -25,6 +25,9 @@ from sottovoce.noise import Noise
 from sottovoce.numbers import within_range
 from sottovoce.observers import View
 from sottovoce.topologies import Topology
+
+if TYPE_CHECKING:
+    from sottovoce.accounting.walk import GapLaw, WalkTradeoff
 
 
 def contributions_of(algorithm: Algorithm, rounds: int) -> int:
@@ -102,12 +105,14 @@ def waits_for_the_token(view: View, *, taps: bool) -> bool:
     return bool(view.members.any()) and not (taps or view.every_message or view.final_model)
 
 
-def walk_tradeoff(evidence: Evidence, agent: int) -> WalkTradeoff:
+def walk_tradeoff(evidence: Evidence, agent: int) -> "WalkTradeoff":
     """What members who wait for the token learn about one agent.
 
     Raises:
         UnsupportedClaim: steps beyond the promise, or steps and noise that change from hop to hop.
     """
+    from sottovoce.accounting.walk import WalkTradeoff
+
     asked, rounds = evidence.asked, evidence.asked.rounds
     steps = np.unique(_steps(asked.algorithm, rounds))
     for step in steps:
@@ -151,8 +156,10 @@ def states(evidence: Evidence, agent: int) -> Statement:
     )
 
 
-def gap_law(topology: Topology, view: View, *, agent: int, rounds: int) -> GapLaw:
+def gap_law(topology: Topology, view: View, *, agent: int, rounds: int) -> "GapLaw":
     """The law of how many noises hide a contribution of the agent before it or a member has the token again."""
+    from sottovoce.accounting.walk import complete_gaps, graph_gaps
+
     if topology.is_uniform:
         return complete_gaps(topology.num_agents, rounds=rounds, observers=int(view.members.sum()))
     return graph_gaps(topology.matrix.T, agent=agent, observers=np.flatnonzero(view.members).tolist(), rounds=rounds)

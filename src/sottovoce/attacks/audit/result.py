@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.mechanisms.rounding import shown
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.bounds import Auc, LowerBound
+from sottovoce.rounding import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

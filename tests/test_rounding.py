@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.accounting.mechanisms.rounding import shown, upwards
+from sottovoce.rounding import shown, upwards
 
 
 @pytest.mark.parametrize(
