@@ -208,7 +208,7 @@ def _worst(evidence: Evidence) -> Guarantee:
     bounds = evidence.first_bounds()
     found: list[tuple[float, Guarantee]] = []
     largest = -math.inf
-    for position in np.argsort(-bounds, kind="stable"):
+    for position in np.lexsort((~evidence.read[evidence.agents], -bounds)):
         if bounds[position] <= largest:
             break
         agent = int(evidence.agents[position])
@@ -255,7 +255,7 @@ def _stated(evidence: Evidence, agent: int, best: Statement) -> Guarantee:
         participation=describe_participation(asked.participation) if asked.sampling is None else str(asked.sampling),
         tradeoff=best.tradeoff,
         validity="infinite" if infinite else best.validity,
-        reason=why_clear(evidence, agent) if infinite else best.reason,
+        reason=why_clear(evidence, agent) if infinite else " ".join([best.reason, *evidence.left_out]),
         source=f"{PAGE}, section 'When nothing is hidden'" if infinite else best.source,
         assumptions=() if infinite else assumptions(evidence, agent, best),
         meaning=None if infinite else best.meaning,

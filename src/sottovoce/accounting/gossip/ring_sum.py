@@ -14,7 +14,9 @@ Two neighbours of u enclose a stretch of u alone: infinite, unless u adds the no
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from sottovoce.algorithms import noisy_hops
 from sottovoce.errors import ConfigError
@@ -50,18 +52,22 @@ def ring_sum_mu(
     u = _position("agent", agent, num_agents)
     if not looking or u in looking:
         raise ConfigError(f"observers = {sorted(looking)} of agent {u}; name one or more others.")
-    squares, values, noises = 0.0, 0, 0
+    return ratio * math.sqrt(math.fsum(_price(*seen) for seen in _seen(noisy, num_agents, u, looking, published)))
+
+
+def _seen(noisy: np.ndarray, n: int, u: int, looking: set[int], published: bool) -> Iterator[tuple[int, int]]:
+    """Every stretch that the observers see the end of: how many values of u, and how many noises, were added in it."""
+    values = noises = 0
     for hop, with_noise in enumerate(noisy):
-        holder = hop % num_agents
-        if holder not in looking:
-            values, noises = values + (holder == u), noises + int(with_noise)
-        last = hop == len(noisy) - 1
-        seen = (hop + 1) % num_agents in looking or (last and published)
-        if seen and holder not in looking:
-            squares += _price(values, noises)
-        if seen or holder in looking:
+        holder, last = hop % n, hop == len(noisy) - 1
+        seen = (hop + 1) % n in looking or (last and published)
+        if holder in looking:
             values = noises = 0
-    return ratio * math.sqrt(squares)
+            continue
+        values, noises = values + (holder == u), noises + int(with_noise)
+        if seen:
+            yield values, noises
+            values = noises = 0
 
 
 def _price(values: int, noises: int) -> float:

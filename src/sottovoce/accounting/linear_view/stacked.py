@@ -25,7 +25,7 @@ HELD = 5e7  # numbers held at once for the shifts of a group of agents
 
 def stacked_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np.ndarray) -> Gram | None:
     """Q of these agents; None when the covariance is too close to singular."""
-    from scipy.linalg import LinAlgError, cholesky, solve_triangular
+    from scipy.linalg import solve_triangular
 
     T, P = len(systems), len(agents)
     later = _later_messages(systems[0], T) if all(system is systems[0] for system in systems) else None
@@ -33,19 +33,10 @@ def stacked_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np.
         covariance = _covariance_alike(systems[0], later, float(scales[0]))
     else:
         covariance = _covariance(systems, scales)
-    spread = np.sqrt(np.diag(covariance))
-    distinct = {id(system): system for system in systems}.values()
-    entered = max(float(np.abs(part.data).max(initial=0.0)) for system in distinct for part in (system.M, system.N))
-    if (spread <= SMALLEST_SPREAD * entered * scales.max()).any():
-        return None  # noise that cancels leaves rounding, which must not count as noise
-    covariance /= spread[:, None]
-    covariance /= spread[None, :]
-    try:
-        root = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
+    factored = _factored(covariance, systems, scales)
+    if factored is None:
         return None
-    if not np.diag(root).min() >= SMALLEST_PIVOT:
-        return None
+    root, spread = factored
     values = np.zeros((P, T, T))
     share = max(1, int(HELD / (len(root) * T)))
     for start in range(0, P, share):
@@ -58,6 +49,26 @@ def stacked_gram(systems: Sequence[SystemRound], scales: np.ndarray, agents: np.
             values[start + position] = one.T @ one
     none = np.zeros(P, dtype=bool)
     return Gram(values, np.zeros(P, dtype=int), none, none)
+
+
+def _factored(
+    covariance: np.ndarray, systems: Sequence[SystemRound], scales: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The Cholesky factor of the covariance scaled to variances of one, and its standard deviations; None when it is too close to singular."""
+    from scipy.linalg import LinAlgError, cholesky
+
+    spread = np.sqrt(np.diag(covariance))
+    distinct = {id(system): system for system in systems}.values()
+    entered = max(float(np.abs(part.data).max(initial=0.0)) for system in distinct for part in (system.M, system.N))
+    if (spread <= SMALLEST_SPREAD * entered * scales.max()).any():
+        return None  # noise that cancels leaves rounding, which must not count as noise
+    covariance /= spread[:, None]
+    covariance /= spread[None, :]
+    try:
+        root = cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    return (root, spread) if np.diag(root).min() >= SMALLEST_PIVOT else None
 
 
 def rounds_alike(systems: Sequence[SystemRound], scales: np.ndarray) -> bool:

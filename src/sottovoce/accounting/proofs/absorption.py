@@ -118,6 +118,20 @@ def absorption_certificate(
     return _certificate(best, dual=dual, solved=solved)
 
 
+def programme_size(
+    links: Sequence[RoundLinks],
+    *,
+    std: np.ndarray,
+    injection: np.ndarray,
+    steps: Diffusion | Consensus,
+    terminal: Terminal | None = None,
+) -> int:
+    """Variables of the quadratic programme that `absorption_certificate` would solve; arguments as there."""
+    problem = checked_problem(links, std, injection, steps, terminal)
+    active, free = _active(problem, _fixed_shares(problem)[0])
+    return int(active.sum()) + int(free.sum())
+
+
 def _cost(plan: _Plan) -> float:
     return float(np.sum(plan.costs))
 

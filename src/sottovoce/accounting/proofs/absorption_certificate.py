@@ -15,6 +15,7 @@ from sottovoce.accounting.proofs.absorption import (
     RoundLinks,
     Terminal,
     absorption_certificate,
+    programme_size,
 )
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.accounting.proofs.message_differences import final_models_hold
@@ -28,6 +29,7 @@ from sottovoce.problems import ConvexSmooth
 
 LARGEST = 300_000  # agents x rounds up to which the programme is solved
 MOST_PATTERNS = 16
+MOST_WORK = 1.2e9  # squares of the numbers of variables, added up: the solver takes about a minute
 
 
 class Absorption(NamedTuple):
@@ -41,17 +43,25 @@ class Absorption(NamedTuple):
 
     def certificate(self, agent: int, sensitivity: float) -> Certificate:
         """The certificate of one agent, for its worst participation."""
-        K = len(self.links[0].self_weights)
-        found = []
-        for sizes in self.sizes.T:
-            injection = np.zeros((len(self.std), K))
-            injection[:, agent] = sizes * sensitivity
-            found.append(
-                absorption_certificate(
-                    self.links, std=self.std, injection=injection, steps=self.steps, terminal=self.terminal
-                )
+        found = [
+            absorption_certificate(
+                self.links, std=self.std, injection=injection, steps=self.steps, terminal=self.terminal
             )
+            for injection in self._injections(agent, sensitivity)
+        ]
         return max(found, key=lambda certificate: certificate.mu)
+
+    def size(self, agent: int) -> int:
+        """Variables of the programme of one agent, for one participation."""
+        injection = self._injections(agent, 1.0)[0]
+        return programme_size(self.links, std=self.std, injection=injection, steps=self.steps, terminal=self.terminal)
+
+    def _injections(self, agent: int, sensitivity: float) -> list[np.ndarray]:
+        made = []
+        for sizes in self.sizes.T:
+            made.append(np.zeros((len(self.std), len(self.links[0].self_weights))))
+            made[-1][:, agent] = sizes * sensitivity
+        return made
 
 
 def states(evidence: Evidence, agent: int) -> Statement | None:
@@ -60,7 +70,7 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
     if sent.supported[agent] and sent.values[agent] == 0:
         return None
     programme = evidence.prepared("absorption", lambda: absorption_of(evidence))
-    if programme is None:
+    if programme is None or not _short_enough(evidence, programme, agent):
         return None
     mu = programme.certificate(agent, float(asked.sensitivity[agent])).mu
     return Statement(
@@ -75,41 +85,62 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
     )
 
 
+def _short_enough(evidence: Evidence, programme: Absorption, agent: int) -> bool:
+    """Whether the programmes of all agents that may be asked for can be solved within the limit; what is left out is said."""
+    size, asked = programme.size(agent), evidence.asked
+    work = float(size) ** 2 * programme.sizes.shape[1]
+    # Who reads messages has a worst agent among their senders, for whom there is nothing to solve; a final model is equally far from all.
+    agents = 1 if asked.observer.sees_messages else len(evidence.agents)
+    done = evidence.prepared("absorption work", lambda: [0.0])
+    if max(done[0] + work, agents * work) <= MOST_WORK:
+        done[0] += work
+        return True
+    what = "a programme" if agents == 1 else f"{agents} programmes"
+    evidence.leave_out(
+        f"Whether other agents' noise absorbs more was not computed: {what} of {size:,} variables would take longer than a minute. Name one "
+        f"agent (agent=...), or ask for fewer rounds."
+    )
+    return False
+
+
 def absorption_of(evidence: Evidence) -> Absorption | None:
     """Prepare the programme; None where it does not apply or would be too large."""
+    rounds, view, steps, losses = evidence.rounds, evidence.asked.view, evidence.steps, evidence.asked.losses
     # The earliest placement is the worst where every round is the same and only messages are read.
-    first = evidence.same_rounds and not evidence.asked.view.final_model
+    first = evidence.same_rounds and not view.final_model
     patterns = evidence.placed[:1] if first else evidence.placed
-    rounds, view, steps = evidence.rounds, evidence.asked.view, evidence.steps
-    losses = evidence.asked.losses
     assert rounds is not None
     assert losses is not None
-    K = len(view.members)
-    if steps is None or view.broadcast or K * len(rounds) > LARGEST or len(patterns) > MOST_PATTERNS:
-        return None
-    if view.final_model and final_models_hold(rounds) != "combination":
-        return None
-    if len(rounds.distinct[0].exchanges) != 1:
+    if steps is None or view.broadcast or not _fits(rounds, view, len(patterns)):
         return None
     distinct = [_round_links(bound, view) for bound in rounds.distinct]
-    if any(links is None for links in distinct):
-        return None
-    made = [links for links in distinct if links is not None]
     local = _local_steps(steps, losses)
-    if local is None:
+    if local is None or None in distinct:
         return None
-    sizes = np.zeros((len(rounds), len(patterns)))
-    for t, (kind, size) in enumerate(steps):
-        enters = t if kind == "atc" else t + 1
-        if kind != "average" and enters < len(rounds):
-            sizes[enters] += size * patterns[:, t]
     return Absorption(
-        links=[made[index] for index in rounds.which],
+        links=[links for index in rounds.which if (links := distinct[index]) is not None],
         std=rounds.scales,
-        sizes=sizes,
+        sizes=_entering(steps, patterns),
         steps=local,
         terminal=_terminal(rounds) if view.final_model else None,
     )
+
+
+def _fits(rounds: Rounds, view: View, patterns: int) -> bool:
+    """Whether rounds of this kind have a programme, and one that can be solved."""
+    if len(view.members) * len(rounds) > LARGEST or patterns > MOST_PATTERNS or len(rounds.distinct[0].exchanges) != 1:
+        return False
+    return not view.final_model or final_models_hold(rounds) == "combination"
+
+
+def _entering(steps: list[Step], patterns: np.ndarray) -> np.ndarray:
+    """[T, A] the size of the step whose gradient enters with the message of a round, where the unit takes part in it."""
+    sizes = np.zeros((len(steps), len(patterns)))
+    for t, (kind, size) in enumerate(steps):
+        enters = t if kind == "atc" else t + 1
+        if kind != "average" and enters < len(steps):
+            sizes[enters] += size * patterns[:, t]
+    return sizes
 
 
 def _local_steps(steps: list[Step], losses: ConvexSmooth) -> Diffusion | Consensus | None:

@@ -49,6 +49,10 @@ class SentValues(NamedTuple):
     one_source_each: bool  # one source per agent and round, as sent
     pairs: bool  # some sources are shared by two agents
 
+    def attained(self, agent: int) -> bool:
+        """Whether an attack is known that succeeds as well as the value says."""
+        return bool(self.exact[agent] and self.supported[agent])
+
     def equal_rounds(self, agent: int) -> tuple[float, int] | None:
         """(mu of one round, number of rounds that show something) where all such rounds are alike."""
         if self.each is None:
@@ -88,6 +92,15 @@ class Evidence:
             self._prepared[name] = make()
         made: Prepared = self._prepared[name]
         return made
+
+    def leave_out(self, why: str) -> None:
+        """Note what could have been proved but was not tried, once."""
+        self._prepared.setdefault("left out", {})[why.partition(":")[0]] = why
+
+    @property
+    def left_out(self) -> list[str]:
+        """What was not tried, and why."""
+        return list(self._prepared.get("left out", {}).values())
 
     @cached_property
     def placed(self) -> np.ndarray:
@@ -209,6 +222,15 @@ class Evidence:
         if self.asked.pure and not self._one_covers_all():
             return np.full(len(p), np.inf)
         return np.where(self.sent.supported[p], self.sent.values[p] * self.asked.sensitivity[p], np.inf)
+
+    @property
+    def read(self) -> np.ndarray:
+        """[K] bool: agents of whose messages the observer reads some; of equal bounds theirs is the first to be reached."""
+        read = np.zeros(len(self.asked.sensitivity), dtype=bool)
+        used = exchange_topologies(self.asked.algorithm, self.asked.topology)
+        for topology, seen in zip(used, self.asked.view.links, strict=True):
+            read[topology.links[seen, 0]] = True
+        return read
 
     def _one_covers_all(self) -> bool:
         """Whether the agent that gives away most in all gives away most in every round too, so that no other one can be worse at any delta."""

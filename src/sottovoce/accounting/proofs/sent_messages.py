@@ -71,40 +71,49 @@ def message_values(evidence: Evidence) -> SentValues:
     Raises:
         UnsupportedClaim: projections in an algorithm that is not of diffusion type.
     """
-    asked, rounds, patterns = evidence.asked, evidence.rounds, evidence.placed
+    asked, rounds = evidence.asked, evidence.rounds
     assert rounds is not None  # links drawn at random, walks and noise in gradients have ways of their own
-    view, pure, steps = asked.view, asked.pure, evidence.steps
+    view, pure = asked.view, asked.pure
     combined = final_models_hold(rounds) == "combination"
     found = protection(rounds, view.members, pure=pure, final_model=view.final_model and combined)
-    pairs = any((exchange.noise.owners[:, 1] >= 0).any() for bound in rounds.distinct for exchange in bound.exchanges)
+    plain, promised = _bounds(evidence, rounds, found)
+    if view.final_model and not combined:
+        plain, promised = _with_final_model(plain, rounds, found, evidence.agents), None
+    values = values_of_bounds(plain, pure=pure, same_model=asked.same_model, other=promised)
+    pairs = _pairs_share_sources(rounds)
+    reads_all = evidence.steps is not None and view.every_message and not rounds.projected
+    going_on = (found.feedback == 0).all(axis=(0, 1))
+    unreleased = not view.final_model
+    return values._replace(
+        exact=(reads_all and not (pure and pairs)) & ~plain.hidden & ~values.promised & (going_on | unreleased),
+        is_linear_view=(reads_all and not pure) & ~plain.hidden & (plain.clear_round == 0) & (going_on & combined | unreleased),
+        goes_on_from_message=going_on,
+        spent=None if evidence.steps is None else values.spent,
+        one_source_each=not pairs and bool(np.all(rounds.scales > 0)) and _at_unit_price(found, rounds),
+        pairs=pairs,
+        parts=np.where((found.parts == found.parts[:1, :1]).all(axis=(0, 1)), found.parts[0, 0], 0),
+    )  # fmt: skip
+
+
+def _pairs_share_sources(rounds: Rounds) -> bool:
+    return any((exchange.noise.owners[:, 1] >= 0).any() for bound in rounds.distinct for exchange in bound.exchanges)
+
+
+def _bounds(evidence: Evidence, rounds: Rounds, found: Protection) -> tuple[Bounds, Bounds | None]:
+    """What is given away without a promise, and with the one that was made."""
+    asked, steps = evidence.asked, evidence.steps
     if steps is not None:
-        placed = patterns[:1] if _shift_invariant(rounds, found, view) else patterns
-        plain = message_bounds(steps, found, placed, pure=pure, losses=None)
-        promise = asked.promise
-        promised = None if promise is None else message_bounds(steps, found, placed, pure=pure, losses=promise)
-    elif rounds.projected:
+        placed = evidence.placed[:1] if _shift_invariant(rounds, found, asked.view) else evidence.placed
+        plain = message_bounds(steps, found, placed, pure=asked.pure, losses=None)
+        if asked.promise is None:
+            return plain, None
+        return plain, message_bounds(steps, found, placed, pure=asked.pure, losses=asked.promise)
+    if rounds.projected:
         raise UnsupportedClaim(
             "this algorithm projects its models and is not of diffusion type (ATC, CTA, consensus), for which nothing is proved. Leave the "
             "projection out."
         )
-    else:
-        plain, promised = _by_response(evidence, found), None
-    if view.final_model and not combined:
-        plain, promised = _with_final_model(plain, rounds, found, evidence.agents), None
-    values = values_of_bounds(plain, pure=pure, same_model=asked.same_model, other=promised)
-    determined = ~plain.hidden & (plain.clear_round == 0)
-    reads_all = steps is not None and view.every_message and not rounds.projected
-    going_on = (found.feedback == 0).all(axis=(0, 1))
-    known_final = going_on | (not view.final_model)
-    return values._replace(
-        exact=(reads_all and not (pure and pairs)) & ~plain.hidden & ~values.promised & known_final,
-        is_linear_view=(reads_all and not pure) & determined & (going_on & combined | (not view.final_model)),
-        goes_on_from_message=going_on,
-        spent=None if steps is None else values.spent,
-        one_source_each=not pairs and bool(np.all(rounds.scales > 0)) and _at_unit_price(found, rounds),
-        pairs=pairs,
-        parts=np.where((found.parts == found.parts[:1, :1]).all(axis=(0, 1)), found.parts[0, 0], 0),
-    )
+    return _by_response(evidence, found), None
 
 
 def values_of_bounds(

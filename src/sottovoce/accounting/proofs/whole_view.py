@@ -12,11 +12,8 @@ from sottovoce.accounting.tradeoff import GaussianTradeoff
 
 def states(evidence: Evidence, agent: int) -> Statement | None:
     """The linear view of the agent, where it is a guarantee."""
-    asked, rounds, sent = evidence.asked, evidence.rounds, evidence.sent
-    fixed = rounds is not None and rounds.values_are_fixed
-    if sent.exact[agent] and sent.supported[agent]:  # attained already
-        return None
-    if not (fixed or asked.view.broadcast or asked.view.every_message) or evidence.linear is None:
+    asked, fixed = evidence.asked, evidence.rounds is not None and evidence.rounds.values_are_fixed
+    if not (fixed or asked.view.broadcast or asked.view.every_message) or evidence.sent.attained(agent):
         return None
     linear = evidence.linear_value(agent)
     if linear is None or evidence.linear_validity(linear) != "adaptive":

@@ -214,6 +214,12 @@ def _universe(
                 f"universe {field} have shape {array.shape}; needed is one row per record, at least one, of shape "
                 f"{list(shape[1:])}, and equally many of {' and '.join(fields)}."
             )
+    _check_values(problem, arrays)
+    return arrays
+
+
+def _check_values(problem: Problem, arrays: Records) -> None:
+    """Refuse records that no agent of the problem could hold."""
     if isinstance(problem, LogisticRegression) and not np.isin(arrays[1], (-1.0, 1.0)).all():
         raise ConfigError("universe labels must be -1 or 1, as the problem holds them; map your classes so.")
     if isinstance(problem, MeanEstimation) and (np.abs(arrays[0]) > problem.radius).any():
@@ -221,7 +227,6 @@ def _universe(
             f"universe points must lie in the problem's box [-{problem.radius:g}, {problem.radius:g}]^d; give a larger "
             "public radius, or leave out what no agent could hold."
         )
-    return arrays
 
 
 def _check_names(algorithm: Algorithm, problem: Problem, adjacency: Adjacency, norm: Norm) -> None:

@@ -115,14 +115,7 @@ def the_question(question: Question | None, given: Mapping[str, Any]) -> Questio
         ConfigError: both, neither, or a question that cannot be asked.
     """
     if question is None:
-        missing = [name for name in ("rounds", "sensitivity") if given[name] is None]
-        if missing:
-            raise MissingNumber(
-                f"{' and '.join(missing)} not given. Say {' and '.join(f'{name}=...' for name in missing)}, or ask with "
-                f"question=sv.Question(rounds=..., sensitivity=...)."
-            )
-        said: dict[str, Any] = {name: str(one) if isinstance(one, Unsaid) else one for name, one in given.items()}
-        return Question(**said)
+        return _spelled_out(given)
     if not isinstance(question, Question):
         raise ConfigError(f"question = {question!r}; give sv.Question(rounds=..., sensitivity=...).")
     both = [name for name, value in given.items() if value is not None and not isinstance(value, Unsaid)]
@@ -132,6 +125,17 @@ def the_question(question: Question | None, given: Mapping[str, Any]) -> Questio
             f"dataclasses.replace(question, {both[0]}=...) changes one part of a question."
         )
     return question
+
+
+def _spelled_out(given: Mapping[str, Any]) -> Question:
+    missing = [name for name in ("rounds", "sensitivity") if given[name] is None]
+    if missing:
+        raise MissingNumber(
+            f"{' and '.join(missing)} not given. Say {' and '.join(f'{name}=...' for name in missing)}, or ask with "
+            f"question=sv.Question(rounds=..., sensitivity=...)."
+        )
+    said: dict[str, Any] = {name: str(one) if isinstance(one, Unsaid) else one for name, one in given.items()}
+    return Question(**said)
 
 
 def _plain(sensitivity: ArrayLike) -> Any:

@@ -50,20 +50,7 @@ def transition_matrix(walk: Topology | ArrayLike) -> Matrix:
                 f"Use a static topology."
             )
         walk = walk.matrix
-    W = np.asarray(walk)
-    if W.dtype.kind not in "fiu" or W.ndim != 2 or W.shape[0] != W.shape[1] or W.shape[0] < 2:
-        raise ConfigError(
-            f"a transition matrix of shape {W.shape} and type {W.dtype}; give a real square one, 2 x 2 or more."
-        )
-    W = W.astype(np.float64)
-    if not (np.isfinite(W).all() and (W >= 0.0).all() and np.abs(W.sum(axis=1) - 1.0).max() <= _TOLERANCE):
-        raise ConfigError("a transition matrix needs entries of at least 0 and rows that sum to 1. Normalise it.")
-    if np.abs(W - W.T).max() > _TOLERANCE:
-        raise IncompatibleChoice(
-            "the transition matrix is not symmetric; the walk is accounted with the uniform stationary law that "
-            "symmetry gives. Use weights='metropolis'."
-        )
-    W = np.asarray(0.5 * (W + W.T))
+    W = _symmetric(_stochastic(np.asarray(walk)))
     eigenvalues = np.linalg.eigvalsh(W)
     if eigenvalues[-2] > 1.0 - 1e-12 or eigenvalues[0] < -1.0 + 1e-12:
         raise IncompatibleChoice(
@@ -71,6 +58,28 @@ def transition_matrix(walk: Topology | ArrayLike) -> Matrix:
             f"between -1 and 1: connect the graph (first), or let agents keep the token sometimes (second)."
         )
     return W
+
+
+def _stochastic(W: np.ndarray) -> Matrix:
+    """Refuse what is no square matrix of probabilities whose rows sum to one."""
+    if W.dtype.kind not in "fiu" or W.ndim != 2 or W.shape[0] != W.shape[1] or W.shape[0] < 2:
+        raise ConfigError(
+            f"a transition matrix of shape {W.shape} and type {W.dtype}; give a real square one, 2 x 2 or more."
+        )
+    W = W.astype(np.float64)
+    if not (np.isfinite(W).all() and (W >= 0.0).all() and np.abs(W.sum(axis=1) - 1.0).max() <= _TOLERANCE):
+        raise ConfigError("a transition matrix needs entries of at least 0 and rows that sum to 1. Normalise it.")
+    return W
+
+
+def _symmetric(W: Matrix) -> Matrix:
+    """Refuse a matrix that is not its own transpose."""
+    if np.abs(W - W.T).max() > _TOLERANCE:
+        raise IncompatibleChoice(
+            "the transition matrix is not symmetric; the walk is accounted with the uniform stationary law that "
+            "symmetry gives. Use weights='metropolis'."
+        )
+    return np.asarray(0.5 * (W + W.T))
 
 
 def lag_sums(walk: Topology | ArrayLike, *, rounds: int, sender: Sender = "hidden") -> Matrix:
