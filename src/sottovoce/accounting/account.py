@@ -215,7 +215,7 @@ def _worst(evidence: Evidence) -> Guarantee:
         stated = _smallest(evidence, agent)
         largest = max(largest, stated.value)
         found.append((stated.value, _stated(evidence, agent, stated)))
-    tradeoff = worst_of([one.tradeoff for _, one in found])
+    tradeoff = worst_of([one.tradeoff for _, one in found]) if len(found) > 1 else found[0][1].tradeoff
     named = max(found, key=lambda pair: (pair[1].tradeoff == tradeoff, pair[0]))[1]
     if isinstance(tradeoff, WorstTradeoff):
         reason = f"{named.reason} The value is the largest over all agents outside the observer, at each delta."
@@ -231,7 +231,7 @@ def _smallest(evidence: Evidence, agent: int) -> Statement:
     """The smallest value that some proof states about the agent."""
     found: list[Statement] = []
     for proof in PROOFS:
-        stated = proof.states(evidence, agent) if proof.where <= evidence.kinds else None
+        stated = proof.states(evidence, agent) if proof.where <= evidence.all_kinds else None
         if stated is not None and proof.alone:
             return stated
         if stated is not None:
@@ -256,7 +256,7 @@ def _stated(evidence: Evidence, agent: int, best: Statement) -> Guarantee:
         tradeoff=best.tradeoff,
         validity="infinite" if infinite else best.validity,
         reason=why_clear(evidence, agent) if infinite else " ".join([best.reason, *evidence.left_out]),
-        source=f"{PAGE}, section 'When nothing is hidden'" if infinite else best.source,
+        source=f"{PAGE}, section '{'When nothing is hidden' if infinite else best.section}'",
         assumptions=() if infinite else assumptions(evidence, agent, best),
         meaning=None if infinite else best.meaning,
         details=best.details,

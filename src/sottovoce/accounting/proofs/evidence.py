@@ -115,6 +115,7 @@ class Evidence:
             "no noise": asked.noise.law is None,
             "noise": asked.noise.law is not None,
             "walk": asked.algorithm.walks,
+            "relay": asked.topology.relay,
             "masks": asked.masked,
             "noise in gradients": asked.noise.in_gradients,
             "noise in messages": not asked.noise.in_gradients,
@@ -131,6 +132,13 @@ class Evidence:
             "final model alone": asked.view.final_model and not asked.observer.sees_messages,
         }
         return frozenset(name for name, holds in held.items() if holds)
+
+    @cached_property
+    def all_kinds(self) -> frozenset[str]:
+        """The same, with what is known once messages are accounted."""
+        if "no noise" in self.kinds or bool((self.sent.exact & self.sent.supported)[self.agents].all()):
+            return self.kinds
+        return self.kinds | {"more than messages may be known"}
 
     @cached_property
     def fixed_links(self) -> bool:

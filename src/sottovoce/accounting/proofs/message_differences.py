@@ -95,9 +95,10 @@ def message_bounds(
     total, spent, each = np.zeros((len(patterns), K)), np.zeros((T, K)), np.zeros((T, K))
     public, clear = np.ones(K, dtype=bool), np.zeros(K, dtype=int)
     for t, (kind, size) in enumerate(steps):
+        factor = 1.0 if losses is None else contraction(size, losses)
         rho, price = np.abs(protection.feedback[t, 0]), protection.price[t, 0]
         joins = size * patterns[:, t, None]
-        sent = contraction(size, losses) * state + joins if kind == "atc" else state
+        sent = factor * state + joins if kind == "atc" else state
         if kind in ("atc", "consensus"):
             public &= (state == 0).all(axis=0)
         with np.errstate(invalid="ignore"):
@@ -107,7 +108,7 @@ def message_bounds(
         state = rho * sent
         if kind == "cta":
             public &= (state == 0).all(axis=0)
-            state = contraction(size, losses) * state + joins
+            state = factor * state + joins
         elif kind == "consensus":
             state = _beside(protection.feedback[t, 0], size, losses) * sent + joins
         spent[t], each[t] = total.max(axis=0), cost.max(axis=0)

@@ -37,11 +37,6 @@ class Statement(NamedTuple):
     meaning: str | None = None
     details: tuple[tuple[str, float], ...] = ()
 
-    @property
-    def source(self) -> str:
-        """Where the proof is."""
-        return f"{PAGE}, section '{self.section}'"
-
 
 class Proof(NamedTuple):
     """One way to prove a guarantee.

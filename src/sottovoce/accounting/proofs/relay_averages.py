@@ -84,4 +84,6 @@ def _price(bound: BoundRound, view: View, *, pure: bool) -> np.ndarray | None:
     return np.asarray(change / np.abs(kept[0]) if pure else change**2 / float(kept @ kept))
 
 
-WAY = Way(where=frozenset({"noise in messages", "noise", "bound rounds"}), values=average_values, averages=True)
+WAY = Way(
+    where=frozenset({"relay", "noise in messages", "noise", "bound rounds"}), values=average_values, averages=True
+)

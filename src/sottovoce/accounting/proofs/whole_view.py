@@ -35,4 +35,8 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
     )
 
 
-PROOF = Proof("whole view", where=frozenset({"Gaussian", "bound rounds", "tight rounds"}), states=states)
+PROOF = Proof(
+    "whole view",
+    where=frozenset({"Gaussian", "bound rounds", "tight rounds", "more than messages may be known"}),
+    states=states,
+)

@@ -119,7 +119,8 @@ def ask(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observ
         )
     sensitivity = per_agent("sensitivity", question.sensitivity, topology.num_agents)
     _check_kind(algorithm, noise, sensitivity, question)
-    check_clipped_update(algorithm, noise, sensitivity, question)
+    if algorithm.clipped_update is not None and not noise.in_gradients:
+        check_clipped_update(algorithm.clipped_update.clip, noise, sensitivity, question)
     seen = view(observer, *exchange_topologies(algorithm, topology))
     check_together(topology, algorithm, noise, rounds=question.rounds)
     _check_colluding(observer, algorithm, topology.num_agents)

@@ -12,7 +12,6 @@ So the record gains nothing over its agent here.
 import numpy as np
 
 from sottovoce.accounting.question.question import Question
-from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.noise import Noise
@@ -24,18 +23,15 @@ def update_sensitivity(clip: Clip, *, unit: Unit, adjacency: Adjacency) -> float
     return clip.bound if (unit, adjacency) == ("agent", "add-remove") else 2.0 * clip.bound
 
 
-def check_clipped_update(algorithm: Algorithm, noise: Noise, sensitivity: np.ndarray, question: Question) -> None:
+def check_clipped_update(clip: Clip, noise: Noise, sensitivity: np.ndarray, question: Question) -> None:
     """Refuse a sensitivity that is not the one clipping gives, a law of another norm, and rounds without the record.
 
     Raises:
         ConfigError: another sensitivity, a promise about losses, or a participation of single records.
         UnsupportedClaim: updates clipped in l2 under a law that needs l1.
     """
-    if algorithm.clipped_update is None or noise.in_gradients:
-        return
     if question.losses is not None:
         raise ConfigError("losses were promised, but clipped updates need no promise and keep none. Leave losses out.")
-    clip = algorithm.clipped_update.clip
     needed = update_sensitivity(clip, unit=question.unit, adjacency=question.adjacency)
     if (np.abs(sensitivity - needed) > 1e-12 * needed).any():
         raise ConfigError(
