@@ -120,3 +120,15 @@ def test_the_defaults_of_a_question_are_those_of_the_keywords():
         given = inspect.signature(function).parameters
         for name in own.keys() - {"rounds", "sensitivity"}:
             assert given[name].default == own[name], name
+
+
+def test_an_audit_asks_with_a_question_too():
+    target = {"delta": 1e-5, "confidence": 0.95, "pairs": 60, "seed": 1}
+    question = sv.Question(rounds=3, sensitivity=1.0, agent=2)
+    by_question = sv.audit(*PARTS, question=question, **target)
+    by_keywords = sv.audit(*PARTS, rounds=3, sensitivity=1.0, agent=2, **target)
+    assert by_question.describe() == by_keywords.describe()
+    with pytest.raises(sv.ConfigError, match="given together with agent="):
+        sv.audit(*PARTS, question=question, agent=2, **target)
+    with pytest.raises(sv.ConfigError, match="sensitivity not given"):
+        sv.audit(*PARTS, rounds=3, **target)

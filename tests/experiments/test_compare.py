@@ -495,3 +495,50 @@ def test_the_winners_stated_for_the_regression_of_rizk_hold_at_reduced_size(rizk
     final = {scheme for _, scheme in rizk.winner("final model", "msd_average").best}
     assert final <= {"independent", "own copy clear"}
     assert final
+
+
+def asked(question, algorithms=None, **changes):
+    noises = {"independent": NOISES["independent"]}
+    options = {"rounds": None, "sensitivity": None, "epsilons": [2.0], "repeats": 2, "question": question} | changes
+    return compared(algorithms=algorithms, noises=noises, **options)
+
+
+def test_a_question_takes_the_place_of_its_keywords():
+    by_keywords = compared(noises={"independent": NOISES["independent"]}, epsilons=[2.0], repeats=2)
+    by_question = asked(sv.Question(rounds=8, sensitivity=2.0))
+    assert by_question.describe() == by_keywords.describe()
+    assert asked({"atc": sv.Question(rounds=8, sensitivity=2.0)}).describe() == by_keywords.describe()
+
+
+def test_every_algorithm_may_have_a_question_of_its_own():
+    algorithms = {"short": sv.algorithms.atc(step_size=0.05), "long": sv.algorithms.atc(step_size=0.1)}
+    questions = {"short": sv.Question(rounds=8, sensitivity=4.0), "long": sv.Question(rounds=8, sensitivity=2.0)}
+    found = asked(questions, algorithms)
+    stds = {row.algorithm: row.std for row in found.rows}
+    assert stds["short"] == pytest.approx(stds["long"], rel=1e-9)  # half the step, twice the change
+    said = found.description["questions"]
+    assert said["short"]["sensitivity"] == {"l2": 4.0}
+    assert said["long"]["sensitivity"] == {"l2": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("question", "changes", "message"),
+    [
+        (sv.Question(rounds=8, sensitivity=2.0), {"rounds": 8}, "question= was given together with rounds="),
+        (sv.Question(rounds=8, sensitivity=2.0), {"unit": "agent"}, "question= was given together with unit="),
+        (sv.Question(rounds=8, sensitivity=2.0, agent=1), {}, "calibrated for the worst agent"),
+        ({"cta": sv.Question(rounds=8, sensitivity=2.0)}, {}, r"given for \['cta'\]"),
+        ({"atc": {"rounds": 8}}, {}, r"give sv\.Question"),
+        (None, {"rounds": 8}, "sensitivity not given"),
+    ],
+)
+def test_questions_that_do_not_fit_are_refused(question, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        asked(question, **changes)
+
+
+def test_algorithms_are_compared_after_the_same_number_of_rounds():
+    algorithms = {"one": sv.algorithms.atc(step_size=0.05), "other": sv.algorithms.cta(step_size=0.05)}
+    questions = {"one": sv.Question(rounds=8, sensitivity=2.0), "other": sv.Question(rounds=9, sensitivity=2.0)}
+    with pytest.raises(ConfigError, match="after the same number"):
+        asked(questions, algorithms)

@@ -24,7 +24,7 @@ from sottovoce.accounting.proofs import absorption
 from sottovoce.accounting.question import message_change
 from sottovoce.accounting.question.clipped_updates import update_sensitivity
 from sottovoce.accounting.question.participation import Participation, cyclic, describe_participation, poisson
-from sottovoce.accounting.question.question import Question
+from sottovoce.accounting.question.question import ADJACENCY, PARTICIPATION, UNIT, Question, the_question
 from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff, Tradeoff, repeated
 from sottovoce.problems import ConvexSmooth
 

@@ -55,7 +55,7 @@ def audit_observer(
         agent=agent,
         seed=experiment.seed,
         attack=attack,
-        **question(experiment),
+        question=question(experiment),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting import Guarantee, Participation, describe_participation, update_sensitivity
+from sottovoce.accounting import Guarantee, Participation, Question, describe_participation, update_sensitivity
 from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Clip, Norm
 from sottovoce.errors import ConfigError, IncompatibleChoice
@@ -37,17 +37,17 @@ class Claims:
     same_model: bool | None = None
     batch_size: int | None = None
 
-    def question(self, *, rounds: int, sensitivity: ArrayLike) -> dict[str, Any]:
-        """What `account`, `calibrate` and `audit` are asked, as their keywords; the one place where they are spelled out."""
-        return {
-            "rounds": rounds,
-            "sensitivity": sensitivity,
-            "unit": self.unit,
-            "adjacency": self.adjacency,
-            "participation": self.participation,
-            "losses": self.losses,
-            "same_model": self.same_model,
-        }
+    def question(self, *, rounds: int, sensitivity: ArrayLike) -> Question:
+        """What is asked of the accountant; the one place where these claims become a question."""
+        return Question(
+            rounds=rounds,
+            sensitivity=sensitivity,
+            unit=self.unit,
+            adjacency=self.adjacency,
+            participation=self.participation,
+            losses=self.losses,
+            same_model=self.same_model,
+        )
 
     def enforced(self, problem: Any, algorithm: Algorithm, noise: Noise, *, norm: Norm) -> list[float]:
         """[K] the largest change of each agent's gradient in one round, or of its clipped update, that clipping allows.

@@ -114,7 +114,7 @@ def pairs_of(experiment: Experiment, *, attacker: int | None = None, progress: P
     distances = graph_distances(topology)
     looking = most_central(distances) if attacker is None else _agent(attacker, topology.num_agents)
     sizes = np.array(sensitivities(experiment))
-    proven = tuple(account_each(*parts_of(experiment), curious_agent(looking), **question(experiment)))
+    proven = tuple(account_each(*parts_of(experiment), curious_agent(looking), question=question(experiment)))
     validity: LinearValidity = "exogenous-gradients"
     resolved: np.ndarray | None = None
     if _is_gossip(experiment):

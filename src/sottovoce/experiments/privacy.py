@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting import Guarantee, Tradeoff, account, account_each, calibrate, sent_by_round
+from sottovoce.accounting import Guarantee, Question, Tradeoff, account, account_each, calibrate, sent_by_round
 from sottovoce.algorithms import Algorithm
 from sottovoce.clipping import Norm
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
@@ -57,7 +57,7 @@ def parts_of(experiment: Experiment) -> tuple[Topology, Algorithm, Noise]:
     return experiment.topology, experiment.algorithm, experiment.noise
 
 
-def question(experiment: Experiment, *, rounds: int | None = None) -> dict[str, Any]:
+def question(experiment: Experiment, *, rounds: int | None = None) -> Question:
     """What is asked of the accountant about an experiment, or about its first rounds.
 
     Raises:
@@ -80,7 +80,7 @@ def guarantees(experiment: Experiment) -> list[Guarantee]:
 def guarantee(experiment: Experiment, observer: Observer, *, rounds: int | None = None) -> Guarantee:
     """What is proven for one observer; `rounds` defaults to those of the experiment."""
     with _answering(observer):
-        found = account(*parts_of(experiment), observer, **question(experiment, rounds=rounds))
+        found = account(*parts_of(experiment), observer, question=question(experiment, rounds=rounds))
     return _with_premises(found, experiment)
 
 
@@ -89,7 +89,7 @@ def guarantees_of_agents(experiment: Experiment) -> list[Guarantee]:
     found: list[Guarantee] = []
     for observer in _observers(experiment):
         with _answering(observer):
-            found += account_each(*parts_of(experiment), observer, **question(experiment))
+            found += account_each(*parts_of(experiment), observer, question=question(experiment))
     return [_with_premises(each, experiment) for each in found]
 
 
@@ -113,7 +113,7 @@ def calibrated(experiment: Experiment, observer: Observer, *, epsilon: float, de
             "no noise is chosen, so there is nothing to calibrate. Choose a noise kind with a law."
         )
     with _answering(observer):
-        found = calibrate(*parts_of(experiment), observer, epsilon=epsilon, delta=delta, **question(experiment))
+        found = calibrate(*parts_of(experiment), observer, epsilon=epsilon, delta=delta, question=question(experiment))
     assert found.law is not None  # rescaling keeps the law
     wanted = upwards(size(found.law) * (1 + _SLACK), _DIGITS)
     return experiment.noise.scaled(wanted / size(law))
@@ -265,7 +265,7 @@ def _grid(rounds: int) -> list[int]:
 
 def _sent(experiment: Experiment, observer: Observer, delta: float) -> np.ndarray:
     """[rounds] epsilon of everything that any agent outside the observer has sent up to and with each round."""
-    found = sent_by_round(*parts_of(experiment), observer, **question(experiment))
+    found = sent_by_round(*parts_of(experiment), observer, question=question(experiment))
     if found is None:
         return np.full(experiment.rounds, np.inf)
     # Never decreasing: where many rounds differ, the value of a later one bounds those before it.

@@ -11,14 +11,22 @@ Whether a guarantee is refuted rests on epsilon at one delta and, where it has a
 missing in some rounds, say), or the attack is not what it should be, and the audit does not pass. That has an error of the same size of its own.
 """
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting.account import account
-from sottovoce.accounting.guarantee import Guarantee
-from sottovoce.accounting.question.participation import Participation
+from sottovoce.accounting import (
+    ADJACENCY,
+    PARTICIPATION,
+    UNIT,
+    Guarantee,
+    Participation,
+    Question,
+    account,
+    the_question,
+)
 from sottovoce.algorithms import Algorithm
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.canaries import Worlds, canary_worlds, changed_agent
@@ -53,14 +61,14 @@ def audit(
     noise: Noise,
     observer: Observer,
     *,
-    rounds: int,
-    sensitivity: ArrayLike,
+    rounds: int | None = None,
+    sensitivity: ArrayLike | None = None,
     delta: float,
     confidence: float,
     pairs: int,
-    unit: Unit = "agent",
-    adjacency: Adjacency = "replace",
-    participation: Participation = "every-round",
+    unit: Unit = UNIT,
+    adjacency: Adjacency = ADJACENCY,
+    participation: Participation = PARTICIPATION,
     losses: ConvexSmooth | None = None,
     agent: int | None = None,
     same_model: bool | None = None,
@@ -70,6 +78,7 @@ def audit(
     worlds: Worlds | None = None,
     played: Noise | None = None,
     batch_size: int | None = None,
+    question: Question | None = None,
 ) -> Audit:
     """Attack an observer's view of simulated runs, and hold what it shows against `sv.account`.
 
@@ -96,6 +105,7 @@ def audit(
         worlds: two problems that differ in one agent's data, instead of canaries. That they are neighbours is for the caller to see to.
         played: the noise that is really played, where it is not the one promised.
         batch_size: records per agent and round; None for all of them.
+        question: in place of rounds, sensitivity, unit, adjacency, participation, losses, agent and same_model.
 
     Raises:
         UnsupportedClaim: no guarantee of this kind is proved, or a run cannot keep to its participation.
@@ -103,35 +113,40 @@ def audit(
         IncompatibleChoice: the parts do not fit together, or the attack named does not play on this run.
         Diverged: models or scores left the finite numbers, of which no guarantee speaks.
     """
-    level = _check(delta, confidence, pairs, attack, participation)
+    asked = the_question(
+        question,
+        {
+            "rounds": rounds, "sensitivity": sensitivity, "unit": unit, "adjacency": adjacency, "participation": participation,
+            "losses": losses, "agent": agent, "same_model": same_model,
+        },
+    )  # fmt: skip
+    level = _check(delta, confidence, pairs, attack, asked.participation)
     check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
     if played is not None:
         check_parts(noise=played)
-    check_audit_size(topology, algorithm, rounds=rounds, pairs=pairs)
-    require_finite_steps(algorithm, per_agent("sensitivity", sensitivity, topology.num_agents), rounds)
+    check_audit_size(topology, algorithm, rounds=asked.rounds, pairs=pairs)
+    sizes = per_agent("sensitivity", asked.sensitivity, topology.num_agents)
+    require_finite_steps(algorithm, sizes, asked.rounds)
     if worlds is not None:
-        agent = _agent_of(worlds, agent)
-    guarantee = account(
-        topology, algorithm, noise, observer, rounds=rounds, sensitivity=sensitivity, unit=unit, adjacency=adjacency,
-        participation=participation, losses=losses, agent=agent, same_model=same_model,
-    )  # fmt: skip
+        asked = replace(asked, agent=_agent_of(worlds, asked.agent))
+    guarantee = account(topology, algorithm, noise, observer, question=asked)
     if np.isinf(guarantee.epsilon(delta)) and guarantee.validity != "infinite":
         raise ConfigError(
             f"delta = {delta:g}, at which no epsilon is promised although something is: Gaussian noise needs delta > 0. Give one."
         )
     require_resolved(guarantee.linear_mu)  # refused before canaries of that size are made
     # The promise for the worst agent holds for all; the one whose view shows most is attacked.
-    target = guarantee.agent if agent is not None or guarantee.linear_agent is None else guarantee.linear_agent
+    target = guarantee.agent if asked.agent is not None or guarantee.linear_agent is None else guarantee.linear_agent
     if worlds is None:
         bare = (
             algorithm._replace(clipped_update=None) if noise.in_gradients else algorithm
         )  # noise in gradients protects each of them, before any clip of the update
         worlds = canary_worlds(
-            topology, bare, sensitivity=float(per_agent("sensitivity", sensitivity, topology.num_agents)[target]),
-            agent=target, axis=np.eye(whole("dimension", dimension))[0], adjacency=adjacency, ridge=0.0 if losses is None else losses.nu,
+            topology, bare, sensitivity=float(sizes[target]), agent=target, axis=np.eye(whole("dimension", dimension))[0],
+            adjacency=asked.adjacency, ridge=0.0 if asked.losses is None else asked.losses.nu,
         )  # fmt: skip
     run = AuditedRun(
-        topology=topology, algorithm=algorithm, noise=noise if played is None else played, observer=observer, rounds=rounds,
+        topology=topology, algorithm=algorithm, noise=noise if played is None else played, observer=observer, rounds=asked.rounds,
         worlds=worlds, agent=target, batch_size=batch_size, pairs=pairs,
     )  # fmt: skip
     prepared = prepare_attack(run, attack)

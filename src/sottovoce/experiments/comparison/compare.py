@@ -18,11 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting import Guarantee, Participation, account, noise_factor
+from sottovoce.accounting import (
+    ADJACENCY,
+    PARTICIPATION,
+    UNIT,
+    Guarantee,
+    Participation,
+    Question,
+    account,
+    noise_factor,
+)
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.comparison.notes import notes, rows_note
+from sottovoce.experiments.comparison.questions import by_norm, questions_of
 from sottovoce.experiments.comparison.result import Comparison, Measured, Row
 from sottovoce.experiments.releases import epsilon_of_repeats
 from sottovoce.linear import check_parts
@@ -35,6 +45,7 @@ from sottovoce.theory import expected_msd
 from sottovoce.topologies import Topology
 
 TEST_ERROR = "test_error"
+_CLAIMED = ("unit", "adjacency", "participation", "losses", "same_model")
 _CLEAR = ("noise-free", None)  # the key of the run without noise
 
 
@@ -64,13 +75,13 @@ def compare(
     noises: Mapping[str, Noise],
     observers: Observer | Sequence[Observer],
     *,
-    rounds: int,
-    sensitivity: ArrayLike | Mapping[str, ArrayLike],
+    rounds: int | None = None,
+    sensitivity: ArrayLike | Mapping[str, ArrayLike] | None = None,
     epsilons: Sequence[float],
     delta: float,
-    unit: Unit = "agent",
-    adjacency: Adjacency = "replace",
-    participation: Participation = "every-round",
+    unit: Unit = UNIT,
+    adjacency: Adjacency = ADJACENCY,
+    participation: Participation = PARTICIPATION,
     losses: ConvexSmooth | None = None,
     same_model: bool | None = None,
     repeats: int = 1,
@@ -81,6 +92,7 @@ def compare(
     tail: int | None = None,
     test: tuple[Any, Any] | None = None,
     progress: bool = True,
+    question: Question | Mapping[str, Question] | None = None,
 ) -> Comparison:
     """Give every scheme the noise that it needs for the same epsilon, then measure what that costs.
 
@@ -110,6 +122,8 @@ def compare(
         tail: average them over this many last rounds; None takes the last round alone.
         test: (features, labels) for the accuracy.
         progress: show bars on the terminal's error stream.
+        question: in place of rounds, sensitivity, unit, adjacency, participation, losses and same_model: one for all algorithms, or label ->
+            question with the same number of rounds in each.
 
     Raises:
         ConfigError: malformed input, or a claim that is not true of this problem: no clipping, a sensitivity below what it allows,
@@ -127,51 +141,77 @@ def compare(
         measures=measured_by,
     )
     check_parts(problem=problem, topology=topology, algorithm=algorithms, noise=noises)
-    common = _Common(
-        problem=problem, topology=topology, rounds=rounds, sensitivity=_by_norm(sensitivity, noises), delta=delta,
-        claims=Claims(unit=unit, adjacency=adjacency, participation=participation, losses=losses, same_model=same_model,
-                      batch_size=batch_size),
-        repeats=repeats, seed=seed, dtype=dtype, measures=measured_by, tail=1 if tail is None else tail, test=test, progress=progress,
-    )  # fmt: skip
+    questions = questions_of(question, algorithms, {
+        "rounds": rounds, "sensitivity": sensitivity, "unit": unit, "adjacency": adjacency, "participation": participation,
+        "losses": losses, "same_model": same_model,
+    })  # fmt: skip
+    commons = {
+        label: _Common(
+            problem=problem, topology=topology, rounds=one["rounds"], sensitivity=by_norm(one["sensitivity"], noises), delta=delta,
+            claims=Claims(**{name: one[name] for name in _CLAIMED}, batch_size=batch_size),
+            repeats=repeats, seed=seed, dtype=dtype, measures=measured_by, tail=1 if tail is None else tail, test=test, progress=progress,
+        )
+        for label, one in questions.items()
+    }  # fmt: skip
+    common = next(iter(commons.values()))
     targets = _targets(common, epsilons)
-    _refuse_false_claims(common, algorithms, noises)
+    for label, algorithm in algorithms.items():
+        _refuse_false_claims(commons[label], algorithm, noises)
+    rows, references = _rows(commons, algorithms, noises, watching, targets)
+    order = {observer.name: place for place, observer in enumerate(watching)}
+    return Comparison(
+        rows=tuple(sorted(rows, key=lambda row: order[str(row.observer)])),
+        references=tuple(references), epsilons=targets, delta=delta, measures=common.measures, tail=common.tail,
+        notes=(*_notes(commons, algorithms, noises), rows_note(rows, seed=seed, repeats=repeats)),
+        description=_description(commons, algorithms, noises, watching),
+    )  # fmt: skip
+
+
+def _rows(
+    commons: Mapping[str, _Common],
+    algorithms: Mapping[str, Algorithm],
+    noises: Mapping[str, Noise],
+    observers: Sequence[Observer],
+    epsilons: Sequence[float],
+) -> tuple[list[Row], list[Row]]:
+    """Every scheme calibrated and measured, algorithm by algorithm; and every algorithm without noise."""
     rows: list[Row] = []
     references: list[Row] = []
     for label, algorithm in algorithms.items():
         calibrated = [
             row
-            for observer in watching
+            for observer in observers
             for scheme, noise in noises.items()
-            for row in _calibrated(common, label, algorithm, observer, scheme, noise, targets)
+            for row in _calibrated(commons[label], label, algorithm, observer, scheme, noise, epsilons)
         ]
-        measured = _measure(common, algorithm, calibrated)
-        rows += [_completed(common, row, measured) for row in calibrated]
+        measured = _measure(commons[label], algorithm, calibrated)
+        rows += [_completed(commons[label], row, measured) for row in calibrated]
         references.append(_reference(label, measured))
-    order = {observer.name: place for place, observer in enumerate(watching)}
-    return Comparison(
-        rows=tuple(sorted(rows, key=lambda row: order[str(row.observer)])),
-        references=tuple(references), epsilons=targets, delta=delta, measures=common.measures, tail=common.tail,
-        notes=(*notes(problem, algorithms, noises, common.sensitivity, common.claims, rounds=rounds, delta=delta),
-               rows_note(rows, seed=seed, repeats=repeats)),
-        description=_description(common, algorithms, noises, watching),
-    )  # fmt: skip
+    return rows, references
 
 
-def _by_norm(sensitivity: ArrayLike | Mapping[str, ArrayLike], noises: Mapping[str, Noise]) -> Mapping[str, ArrayLike]:
-    """The sensitivity in every norm that a scheme needs."""
-    needed = {noise.law.norm: label for label, noise in noises.items() if noise.law is not None}
-    if isinstance(sensitivity, Mapping):
-        if missing := [norm for norm in needed if norm not in sensitivity]:
-            raise ConfigError(
-                f"scheme {needed[missing[0]]!r} needs a sensitivity in {missing[0]}; given are {', '.join(sensitivity)}."
-            )
-        return dict(sensitivity)
-    if len(needed) > 1:
-        raise ConfigError(
-            f"one sensitivity was given, but {needed['l1']!r} needs it in l1 and {needed['l2']!r} in l2. Give "
-            f'sensitivity={{"l1": .., "l2": ..}}; problem.sensitivity(norm=..) computes both.'
-        )
-    return dict.fromkeys(needed or {"l2": ""}, sensitivity)
+def _notes(
+    commons: Mapping[str, _Common], algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise]
+) -> list[str]:
+    """What is said of all algorithms, each note once."""
+    made: dict[str, None] = {}
+    groups: dict[int, list[str]] = {}
+    for label, common in commons.items():
+        same = next((key for key, names in groups.items() if _same_question(commons[names[0]], common)), len(groups))
+        groups.setdefault(same, []).append(label)
+    for names in groups.values():
+        one, theirs = commons[names[0]], {label: algorithms[label] for label in names}
+        said = notes(one.problem, theirs, noises, one.sensitivity, one.claims, rounds=one.rounds, delta=one.delta)
+        made.update(dict.fromkeys(said))
+    return list(made)
+
+
+def _same_question(one: _Common, other: _Common) -> bool:
+    return one.claims == other.claims and _bounds(one) == _bounds(other)
+
+
+def _bounds(common: _Common) -> dict[str, Any]:
+    return {norm: np.asarray(bound).tolist() for norm, bound in common.sensitivity.items()}
 
 
 def _require_dicts(**given: Any) -> None:
@@ -202,16 +242,13 @@ def _targets(common: _Common, epsilons: Sequence[float]) -> tuple[float, ...]:
     return tuple(targets)
 
 
-def _refuse_false_claims(common: _Common, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise]) -> None:
+def _refuse_false_claims(common: _Common, algorithm: Algorithm, noises: Mapping[str, Noise]) -> None:
     """Refuse whatever would enter a guarantee and is not true of the runs, before anything is computed."""
-    for algorithm in algorithms.values():
-        for noise in noises.values():
-            kept = common.claims.kept(common.problem, algorithm, noise)
-            if noise.law is not None:
-                norm = noise.law.norm
-                kept.refuse_sensitivity(
-                    common.problem, algorithm, noise, sensitivity=common.sensitivity[norm], norm=norm
-                )
+    for noise in noises.values():
+        kept = common.claims.kept(common.problem, algorithm, noise)
+        if noise.law is not None:
+            norm = noise.law.norm
+            kept.refuse_sensitivity(common.problem, algorithm, noise, sensitivity=common.sensitivity[norm], norm=norm)
 
 
 def _calibrated(
@@ -254,7 +291,7 @@ def _account(common: _Common, algorithm: Algorithm, noise: Noise, observer: Obse
     norm = next(iter(common.sensitivity)) if noise.law is None else noise.law.norm
     claims = common.claims.kept(common.problem, algorithm, noise)
     asked = claims.question(rounds=common.rounds, sensitivity=common.sensitivity[norm])
-    found = account(common.topology, algorithm, noise, observer, **asked)
+    found = account(common.topology, algorithm, noise, observer, question=asked)
     return claims.after_draws(found)
 
 
@@ -321,17 +358,24 @@ def _reference(label: str, measured: Mapping[tuple[str, Any], dict[str, Measured
 
 
 def _description(
-    common: _Common, algorithms: Mapping[str, Algorithm], noises: Mapping[str, Noise], observers: Sequence[Observer]
+    commons: Mapping[str, _Common],
+    algorithms: Mapping[str, Algorithm],
+    noises: Mapping[str, Noise],
+    observers: Sequence[Observer],
 ) -> dict[str, Any]:
+    common = next(iter(commons.values()))
+    alike = all(_same_question(common, other) for other in commons.values())
+    each = {
+        label: {"sensitivity": _bounds(one), "unit": one.claims.unit, "adjacency": one.claims.adjacency}
+        for label, one in commons.items()
+    }
     return {
         "problem": common.problem.describe(),
         "topology": common.topology.describe(),
         "algorithms": {label: algorithm.describe() for label, algorithm in algorithms.items()},
         "schemes": {label: _scheme(noise) for label, noise in noises.items()},
         "observers": [observer.name for observer in observers],
-        "sensitivity": {norm: np.asarray(bound).tolist() for norm, bound in common.sensitivity.items()},
-        "unit": common.claims.unit,
-        "adjacency": common.claims.adjacency,
+        **(next(iter(each.values())) if alike else {"questions": each}),
         "rounds": common.rounds,
         "repeats": common.repeats,
         "seed": common.seed,
