@@ -1,7 +1,7 @@
 """What every registered algorithm, scheme and topology must do, one loop over each registry."""
 
 import inspect
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import jax
@@ -79,25 +79,48 @@ def test_an_agents_functions_give_the_same_in_numpy_jax_and_jit(name):
                     np.testing.assert_allclose(np.asarray(left), right, atol=1e-15)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+OPTIONS = {"rounds": 6, "repeats": 2, "batch_size": 1, "progress": False}
+
+
+def place(name):
+    """Where an algorithm runs, and the schemes that are refused with it."""
+    if name in ("fedavg", "inexact_admm"):
+        return "federation", frozenset({"graph_homomorphic", "local_graph_homomorphic"})
+    if name == "random_walk":
+        return "walk", frozenset({"graph_homomorphic", "local_graph_homomorphic", "gopa", "central"})
+    if name == "dgd":
+        return "complete", frozenset({"graph_homomorphic", "local_graph_homomorphic", "gradient", "central"})
+    return "complete", frozenset({"central"})
+
+
+def placed_topology(name):
+    complete = sv.topologies.complete(5)
+    return {"federation": sv.topologies.federation(5), "walk": complete.with_walk(), "complete": complete}[
+        place(name)[0]
+    ]
+
+
+@cache
+def run_twice(where, dtype):
+    """All algorithms of one place with all their schemes and laws, as one program, which is what makes this quick; run two times."""
+    algorithms = {name: make() for name, make in MAKE_ALGORITHM.items() if place(name) == where}
+    noises = {(s, w): scheme(s, w) for s, w in SCHEMES_AND_LAWS if s not in where[1]}
+    topology = placed_topology(next(iter(algorithms)))
+    return [sv.simulate(small_problem(), topology, algorithms, noises, dtype=dtype, **OPTIONS) for _ in range(2)]
+
+
 @pytest.mark.parametrize("name", sv.algorithms.ALGORITHMS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_every_scheme_and_law_runs_keeps_its_type_and_repeats_itself_or_is_refused(name, dtype):
-    problem, algorithm, relay = small_problem(), MAKE_ALGORITHM[name](), name in ("fedavg", "inexact_admm")
-    topology = sv.topologies.federation(5) if relay else sv.topologies.complete(5)
-    walks = name == "random_walk"
-    topology = topology.with_walk() if walks else topology
-    options = {"rounds": 6, "repeats": 2, "batch_size": 1, "dtype": dtype, "progress": False}
-    noises = {(s, w): scheme(s, w) for s, w in SCHEMES_AND_LAWS}
-    refused = {"graph_homomorphic", "local_graph_homomorphic"} if relay or walks or name == "dgd" else set()
-    refused |= {"gopa"} if walks else set()
-    refused |= set() if relay else {"central"}
-    refused |= {"gradient"} if name == "dgd" else set()
-    for label in [(s, w) for s, w in noises if s in refused]:
+    where, algorithm = place(name), MAKE_ALGORITHM[name]()
+    for s, w in [(s, w) for s, w in SCHEMES_AND_LAWS if s in where[1]]:
         with pytest.raises(sv.IncompatibleChoice):
-            sv.simulate(problem, topology, algorithm, noises.pop(label), **options)
-    first, second = (sv.simulate(problem, topology, algorithm, noises, **options) for _ in range(2))
+            sv.simulate(small_problem(), placed_topology(name), algorithm, scheme(s, w), dtype=dtype, **OPTIONS)
+    first, second = run_twice(where, dtype)
     clean = first[name, ("none", "laplace")]
-    for (_, (s, w)), run in first.items():
+    found = {noise: run for (one, noise), run in first.items() if one == name}
+    assert found.keys() == {(s, w) for s, w in SCHEMES_AND_LAWS if s not in where[1]}
+    for (s, w), run in found.items():
         assert run.models.dtype == dtype
         assert run.models.shape == (2, 5, 2)
         assert all(values.shape == (2, 6) for values in run.metrics.values())
