@@ -7,6 +7,9 @@ STAMP  := $(VENV)/.installed
 # Many small matrices on a few shared cores: BLAS threads fight each other, so tests and benchmarks use one.
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
+# Neighbouring tests share what they make, so each worker begins with half of the files and takes over from the other when it is done.
+two_workers := -n 2 --dist worksteal
+
 .PHONY: setup demo test test-slow test-exhaustive fuzz faults mutants lint check bench bench-federated clean
 .DEFAULT_GOAL := check
 
@@ -21,14 +24,14 @@ demo: setup
 	$(BIN)/sottovoce demo
 
 test: setup
-	$(one_thread) $(BIN)/python -m pytest -n 2 -m "not slow and not exhaustive"
+	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m "not slow and not exhaustive"
 
 test-slow: setup
-	$(one_thread) $(BIN)/python -m pytest -n 2 -m slow
+	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m slow
 
 # Audits of every combination of algorithm, noise, law and observer that has a guarantee: seven minutes on two quiet cores.
 test-exhaustive: setup
-	$(one_thread) $(BIN)/python -m pytest -n 2 -m exhaustive
+	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m exhaustive
 
 # Mutated files and command lines over every command, most of them in one process; 150 of them are also in the slow suite. A case that
 # fails is printed with its number: make fuzz FUZZ="--seed 0 --case 17"

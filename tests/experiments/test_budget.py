@@ -197,6 +197,7 @@ def test_run_that_would_exceed_its_budget_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("compiled_as_for_users")
 def test_run_until_spent_is_the_beginning_of_the_whole_run(tmp_path):
     whole = run_experiment(configured(8.0), tmp_path / "whole", progress=False)
     part = run_experiment(configured(2.0, until_spent=True), tmp_path / "part", progress=False)

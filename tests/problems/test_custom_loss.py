@@ -283,11 +283,11 @@ class TestNotFinite:
             (limit,) = batch  # the gradient is -1 up to the limit, and not a number beyond it
             return -(w * jnp.where(w > limit, jnp.nan, 1.0)).mean()
 
-        return custom_loss(growing, np.float64(1.0), np.where(np.arange(6)[:, None] == bad_agent, 5.0, 1e9))
+        return custom_loss(growing, np.float64(1.0), np.where(np.arange(6)[:, None] == bad_agent, 5.2, 1e9))
 
     @pytest.mark.parametrize(("agent", "chunk", "clip"), [(3, 50, None), (5, 1, 3.0)])
     def test_a_gradient_that_is_not_a_number_names_its_round_and_agent(self, agent, chunk, clip):
-        """w = 1, 1.5, ..: the tenth gradient is the first taken above 5."""
+        """w = 1, 1.5, ..: the tenth gradient, at 5.5, is the first taken above 5.2."""
         problem = self.problem(agent) if clip is None else self.problem(agent).with_clipping(clip, "l2")
         with pytest.raises(sv.Diverged, match=f"in round 10, first at agent {agent} .*mend the loss"):
             sv.simulate(

@@ -85,6 +85,7 @@ def test_listed_schedules_follow_their_cycle(regression):
     compare(regression, topology, chosen, 2)
 
 
+@pytest.mark.usefixtures("compiled_as_for_users")
 def test_local_graph_homomorphic_noise_on_a_listed_schedule_is_the_run_without_noise(regression):
     ring = sv.topologies.ring(6)
     topology = ring.with_schedule([ring, sv.topologies.complete(6)])

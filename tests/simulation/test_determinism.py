@@ -1,10 +1,12 @@
 """The same numbers whatever the chunks, interruptions, devices and company."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
@@ -45,6 +47,7 @@ def assert_bitwise_equal(left, right):
             )
 
 
+@pytest.mark.usefixtures("compiled_as_for_users")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 def test_chunk_sizes_give_bitwise_equal_results(kind, dtype):
@@ -54,6 +57,7 @@ def test_chunk_sizes_give_bitwise_equal_results(kind, dtype):
         assert_bitwise_equal(whole, run(topology, dtype=dtype, chunk=chunk))
 
 
+@pytest.mark.usefixtures("compiled_as_for_users")
 def test_going_on_from_any_chunk_gives_bitwise_equal_results():
     topology = TOPOLOGIES["fixed"]()
     settings = Settings(rounds=21, repeats=3, seed=9, batch_size=2, chunk=7)
@@ -91,33 +95,35 @@ def test_repeats_do_not_depend_on_how_many_run_together(dtype):
             )
 
 
+def digest():
+    """A number that any bit of these runs changes, and on how many devices they ran."""
+    found = hashlib.sha256()
+    for make in TOPOLOGIES.values():
+        # Two groups of repeats, so that a second device gets work when there is one.
+        for each in run(make(), repeats_together=2).values():
+            for values in (each.models, *each.metrics.values()):
+                found.update(np.ascontiguousarray(values).tobytes())
+    return [len(jax.devices()), found.hexdigest()]
+
+
 PROGRAM = """
-import json, sys, numpy as np
+import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
-import jax
-from simulation import test_determinism as t
-import hashlib
-digest = hashlib.sha256()
-for kind in t.TOPOLOGIES:
-    # Two groups of repeats, so that a second device gets work when there is one.
-    for run in t.run(t.TOPOLOGIES[kind](), repeats_together=2).values():
-        for values in (run.models, *run.metrics.values()):
-            digest.update(np.ascontiguousarray(values).tobytes())
-print(json.dumps([len(jax.devices()), digest.hexdigest()]))
+from simulation import test_determinism
+print(json.dumps(test_determinism.digest()))
 """
 
 
+@pytest.mark.usefixtures("compiled_as_for_users")
 def test_one_and_two_host_devices_give_bitwise_equal_results():
-    found = []
-    for devices in (1, 2):
-        environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-        command = [sys.executable, "-c", PROGRAM, json.dumps([p for p in sys.path if p])]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        count, digest = json.loads(done.stdout.strip().splitlines()[-1])
-        assert count == devices
-        found.append(digest)
-    assert found[0] == found[1]
+    """The other process is a user's, without any flag of these tests."""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    command = [sys.executable, "-c", PROGRAM, json.dumps([p for p in sys.path if p])]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (one, here), (two, there) = digest(), json.loads(done.stdout.strip().splitlines()[-1])
+    assert (one, two) == (1, 2)
+    assert here == there
 
 
 def test_another_seed_gives_another_run_and_seeds_of_64_bits_count_in_full():

@@ -132,7 +132,9 @@ def test_where_an_ordinary_run_draws_sums_a_recorded_one_has_the_same_law(regres
         assert abs(mean - wrong**2 * (exact - quiet)) > 4 * error
 
 
-def test_chunks_do_not_change_what_is_seen(regression, whole):
+@pytest.mark.usefixtures("compiled_as_for_users")
+def test_chunks_do_not_change_what_is_seen(regression):
+    whole = seen(regression, RING, ATC, SCHEMES["broadcast"])
     numbers = dict(rounds=ROUNDS, repeats=REPEATS, seed=SEED)
     parts = list(views(regression, RING, ATC, SCHEMES["broadcast"], ALL, **numbers, chunk=2))
     assert [part.first_round for part in parts] == [1, 3, 5]
