@@ -20,10 +20,7 @@ FLAGS = {  # in tests, and for users
     "xla_backend_optimization_level": (0, 3),
     "xla_cpu_parallel_codegen_split_count": (1, 32),
 }
-given = os.environ.get("XLA_FLAGS", "")
-if FLAGS_ARE_KNOWN:
-    added = [f"--{name}={str(quick).lower()}" for name, (quick, _) in FLAGS.items() if name not in given]
-    os.environ["XLA_FLAGS"] = " ".join([given, *added]).strip()
+LONG_RUNS = ("slow", "exhaustive")  # they run at half the speed without optimised code, which costs more than it saves
 
 # Compiled programs, however small, are kept for other tests, workers and runs, and out of the user's own cache. JAX reads these variables
 # when it is imported, which is after this file.
@@ -37,6 +34,15 @@ os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # How long one example takes depends on who else is at work on the machine, and says nothing about the claim.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the compiler its flags, before it is first used; those that are set already stay."""
+    given = os.environ.get("XLA_FLAGS", "")
+    left = {"xla_backend_optimization_level"} if config.getoption("markexpr") in LONG_RUNS else set()
+    if FLAGS_ARE_KNOWN:
+        added = [f"--{name}={str(FLAGS[name][0]).lower()}" for name in FLAGS if name not in given and name not in left]
+        os.environ["XLA_FLAGS"] = " ".join([given, *added]).strip()
 
 
 def pytest_collection_finish() -> None:
