@@ -90,3 +90,16 @@ def test_the_attack_in_the_documentation_runs_and_stays_below_the_guarantee():
     parts = [names[name] for name in ("topology", "algorithm", "noise", "observer")]
     promised = sv.account(*parts, rounds=5, sensitivity=1.0).epsilon(1e-3)
     assert 0.0 < names["bound"].epsilon <= promised
+
+
+@pytest.mark.slow
+def test_the_readme_code_has_no_type_errors(tmp_path):
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
+    (tmp_path / "readme.py").write_text(code)
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", tmp_path / "mypy.ini", "--cache-dir", tmp_path / "cache"]
+    done = subprocess.run([*command, tmp_path / "readme.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    (tmp_path / "readme.py").write_text(code.replace("rounds=500, unit", "rounds='500', unit"))
+    done = subprocess.run([*command, tmp_path / "readme.py"], capture_output=True, text=True, check=False)
+    assert "incompatible type" in done.stdout, "a wrong type is noticed"

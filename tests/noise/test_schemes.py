@@ -207,3 +207,11 @@ def test_pair_owned_sources_name_both_owners():
     assert isinstance(noise_map, NoiseMap)
     assert (noise_map.owners >= 0).all()
     assert (noise_map.owners[:, 0] != noise_map.owners[:, 1]).all()
+
+
+def test_the_standard_deviation_of_a_scheme_is_that_of_its_law():
+    assert sv.noise.independent(sv.noise.Laplace(std=0.3)).scaled(2.0).std == pytest.approx(0.6, rel=1e-15)
+    assert sv.noise.gopa(sv.noise.Gaussian(std=0.3), pairwise_std=1.0).std == 0.3
+    assert sv.noise.none().std == 0.0
+    with pytest.raises(sv.ConfigError, match="depends on the number d of coordinates"):
+        sv.noise.independent(sv.noise.L2Laplace(scale=1.0)).std  # noqa: B018

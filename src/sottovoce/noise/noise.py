@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.noise.laws import Law
+from sottovoce.noise.laws import L2Laplace, Law
 from sottovoce.schedules import schedule_of
 from sottovoce.topologies import ActiveLinks
 
@@ -66,6 +66,20 @@ class Noise(NamedTuple):
     parameters: Mapping[str, Any] = {}
     needs_relay: bool = False  # the relay of a federation adds it
     in_gradients: bool = False  # agents add it to every gradient they take, and links carry none
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of one source in one coordinate; 0 for the scheme without sources.
+
+        Raises:
+            ConfigError: L2Laplace, whose standard deviation depends on how many coordinates a model has.
+        """
+        if isinstance(self.law, L2Laplace):
+            raise ConfigError(
+                f"the standard deviation of {self.law} depends on the number d of coordinates: take its scale, noise.law.scale, or "
+                f"math.sqrt(noise.law.variance(d))."
+            )
+        return 0.0 if self.law is None else self.law.std
 
     def scaled(self, factor: Factor) -> "Noise":
         """The same scheme with its law multiplied: by one number, by one number per round, or by factor(round).
