@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from sottovoce.simulation import cache
+from sottovoce.simulation.rounds import cache
 
 NAMES = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 

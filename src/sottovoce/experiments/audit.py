@@ -5,6 +5,7 @@ gradients differ by exactly the sensitivity, in every round. The records of the 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from sottovoce.attacks.audit import Audit, audit, audit_seconds, check_audit_size
@@ -52,10 +53,9 @@ def audit_observer(
         delta=stated_delta(experiment),
         confidence=confidence,
         pairs=pairs,
-        agent=agent,
         seed=experiment.seed,
         attack=attack,
-        question=question(experiment),
+        question=replace(question(experiment), agent=agent),
     )
 
 
