@@ -255,10 +255,12 @@ def test_the_worst_is_taken_at_each_delta_when_sampled_agents_are_heard_in_diffe
     worst = sv.account(*arguments, **options)
     each = sv.accounting.account_each(*arguments, **options)
     assert {guarantee.agent for guarantee in each} == {0, 1, 2}
-    for delta in (1e-2, 1e-4, 1e-8):
-        assert worst.epsilon(delta) == max(guarantee.epsilon(delta) for guarantee in each)
-    largest = {delta: max(each, key=lambda one: one.epsilon(delta)).agent for delta in (1e-2, 1e-8)}
-    assert len(set(largest.values())) == 2, "no agent is the worst at every delta"
+    largest = set()
+    for delta in (1e-2, 1e-6):
+        epsilons = [guarantee.epsilon(delta) for guarantee in each[1:]]  # agents 0 and 1 are alike
+        assert worst.epsilon(delta) == max(epsilons)
+        largest.add(epsilons.index(max(epsilons)))
+    assert len(largest) == 2, "no agent is the worst at every delta"
     assert "at each delta" in worst.reason
 
 
