@@ -156,3 +156,29 @@ def test_what_was_sent_by_the_last_round_is_what_is_stated():
     by_round = [one.epsilon(DELTA) for one in sent_by_round(*parts, question=question)]
     assert by_round == sorted(by_round)
     assert by_round[-1] == pytest.approx(sv.account(*parts, question=question).epsilon(DELTA), rel=1e-12)
+
+
+def test_one_large_round_is_not_hidden_behind_an_agent_with_many_small_ones():
+    """Agent 0 gives itself no weight, so that nothing piles up, and its sensitivity is larger: most in one round, less in all."""
+    topology = sv.topologies.from_matrix([[0.0, 0.5, 0.5], [0.5, 0.4, 0.1], [0.5, 0.1, 0.4]])
+    noise = sv.noise.independent(sv.noise.Laplace(std=2.0), self_noise=False)
+    steps = [3.0] + [0.05] * 59
+    algorithm = sv.algorithms.atc(step_size=lambda t: steps[t - 1])
+    question = sv.Question(rounds=60, sensitivity=[1.6, 1.0, 1.0])
+    parts = (topology, algorithm, noise, EVE)
+    worst, each = sv.account(*parts, question=question), account_each(*parts, question=question)
+    assert each[0].pure_epsilon < each[1].pure_epsilon
+    assert each[0].epsilon(1e-3) > each[1].epsilon(1e-3)
+    for delta in (0.0, 1e-3):
+        assert worst.epsilon(delta) >= max(one.epsilon(delta) for one in each) * (1 - 1e-12)
+
+
+def test_rounds_that_no_placement_fills_at_once_are_not_called_exact():
+    """With the final model every placement is counted: each round may be full, but not all of them for one record."""
+    noise = sv.noise.independent(sv.noise.Laplace(std=3.0))
+    question = sv.Question(rounds=6, sensitivity=1.0, unit="record", participation=cyclic(2, 3))
+    parts = (RING, sv.algorithms.atc(step_size=0.3), noise)
+    assert sv.account(*parts, EVE, question=question).validity == "exact"
+    found = sv.account(*parts, EVE + sv.observers.final_model(), question=question)
+    assert found.validity == "sent-messages"
+    assert "attained by an attack at delta = 0" in found.explain()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sottovoce.accounting import pure
 from sottovoce.accounting.mechanisms import laplace
-from sottovoce.accounting.mechanisms.laplace_tradeoff import LaplaceTradeoff
+from sottovoce.accounting.proofs.laplace_tradeoff import LaplaceTradeoff
 from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, worst_of
 from sottovoce.errors import ConfigError
 

@@ -9,8 +9,8 @@ It is exact where a pair of worlds attains it: a change of one coordinate under 
 
 import numpy as np
 
-from sottovoce.accounting.mechanisms.laplace_tradeoff import LaplaceTradeoff
 from sottovoce.accounting.proofs.evidence import ALIKE, Evidence
+from sottovoce.accounting.proofs.laplace_tradeoff import LaplaceTradeoff
 from sottovoce.accounting.proofs.proof import Proof, Statement
 from sottovoce.accounting.proofs.sent_messages import rests_on_others, why_exact, why_sent
 from sottovoce.accounting.proofs.words import known_draw
