@@ -1,6 +1,8 @@
 """The list of planted faults stays true: it is run by `make faults`, and here only held against the code."""
 
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from planted_faults import ROOT, mistakes_in, read_faults, with_table
@@ -43,3 +45,11 @@ def test_a_fault_that_changes_nothing_and_a_name_used_twice_are_named(faults):
         "it changes nothing",
         "two faults have this name",
     ]
+
+
+def test_mutants_are_drawn_from_files_that_exist_and_shown_to_tests_that_exist():
+    root = Path(__file__).parents[2]
+    asked = tomllib.loads((root / "tools" / "mutants.toml").read_text())["tests"]
+    missing = [name for name in asked if not (root / "src/sottovoce/accounting" / name).exists()]
+    missing += [test for tests in asked.values() for test in tests if not (root / "tests/accounting" / test).exists()]
+    assert missing == []
