@@ -27,7 +27,7 @@ from sottovoce.accounting.proofs.words import assumptions, unsupported, why_clea
 from sottovoce.accounting.question.asked import Asked, ask, check_agent, check_observers
 from sottovoce.accounting.question.participation import Participation, Poisson, describe_participation
 from sottovoce.accounting.question.question import ADJACENCY, PARTICIPATION, UNIT, Question, the_question
-from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff, WorstTradeoff, worst_of
+from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff, worst_of
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import one_thread
@@ -217,7 +217,7 @@ def _worst(evidence: Evidence) -> Guarantee:
         found.append((stated.value, _stated(evidence, agent, stated)))
     tradeoff = worst_of([one.tradeoff for _, one in found]) if len(found) > 1 else found[0][1].tradeoff
     named = max(found, key=lambda pair: (pair[1].tradeoff == tradeoff, pair[0]))[1]
-    if isinstance(tradeoff, WorstTradeoff):
+    if named.tradeoff != tradeoff:
         reason = f"{named.reason} The value is the largest over all agents outside the observer, at each delta."
         named = replace(named, tradeoff=tradeoff, reason=reason)
     return _with_linear_view(named, evidence, evidence.worst_linear())

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sottovoce.accounting import gaussian
-from sottovoce.accounting.gopa import MaskedTradeoff
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import guarantee, stated_delta
 from sottovoce.observers import colluding_server, final_model
@@ -32,15 +31,15 @@ def coalition_table(experiment: Experiment, shares: Sequence[float] = SHARES) ->
         if observer.corrupted(experiment.topology.num_agents) >= experiment.topology.num_agents:
             continue
         found = guarantee(experiment, observer + final_model() if released else observer)
-        assert isinstance(found.tradeoff, MaskedTradeoff)  # masked averages have no other
+        told = dict(found.details)
         epsilon = found.epsilon(delta)
         rows.append(
             {
                 "colluding": share,
-                "honest": max(found.tradeoff.honest, 1),
+                "honest": int(told["honest"]),
                 "epsilon": None if math.isinf(epsilon) else epsilon,
-                "graph_risk": found.tradeoff.graph_risk,
-                "masks_count": epsilon < gaussian.epsilon(found.tradeoff.local, delta),
+                "graph_risk": told["graph_risk"],
+                "masks_count": epsilon < gaussian.epsilon(told["mu_without_masks"], delta),
                 "validity": found.validity,
             }
         )
