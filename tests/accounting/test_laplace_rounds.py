@@ -182,3 +182,57 @@ def test_rounds_that_no_placement_fills_at_once_are_not_called_exact():
     found = sv.account(*parts, EVE + sv.observers.final_model(), question=question)
     assert found.validity == "sent-messages"
     assert "attained by an attack at delta = 0" in found.explain()
+
+
+def test_of_agents_with_equal_totals_the_one_that_covers_the_other_is_stated():
+    """Agent 0 may spend its total in rounds of 0.7 and 0.3, agent 1 in two of 0.5; only agent 1's messages are read directly."""
+
+    def metropolis(pairs):
+        weights, degree = np.eye(4), np.bincount(np.ravel(pairs).astype(int), minlength=4)
+        for a, b in pairs:
+            share = 1 / (1 + max(degree[a], degree[b]))
+            weights[[a, b], [b, a]] += share
+            weights[[a, b], [a, b]] -= share
+        return weights
+
+    path = [(0, 2), (2, 3), (3, 1)]
+    listed = [metropolis(pairs) for pairs in ([(0, 2), (2, 3)], path, path, path, [])]
+    topology = sv.topologies.from_edges(4, path).with_schedule(listed)
+    noise = sv.noise.independent(sv.noise.L2Laplace(scale=1.0)).scaled([1 / 0.7, 2.0, 5.0, 2.0, 1.0])
+    question = sv.Question(
+        rounds=5, sensitivity=[1.0, 1.0, 0.01, 0.01], unit="record", participation=cyclic(2, 2), losses=sv.accounting.ConvexSmooth(1.0)
+    )  # fmt: skip
+    parts = (topology, ATC, noise, sv.observers.links([(1, 3)]))
+    worst, each = sv.account(*parts, question=question), account_each(*parts, question=question)
+    assert each[0].pure_epsilon == pytest.approx(each[1].pure_epsilon, rel=1e-12)
+    assert each[0].epsilon(0.2) > 1.3 * each[1].epsilon(0.2)
+    assert worst.epsilon(0.2) == each[0].epsilon(0.2)
+
+
+def test_the_worst_of_several_is_exact_only_if_every_part_is():
+    """Agent 2 is exact; agent 0, with one link and then three, is only bounded, and larger at some delta."""
+    first, then = (
+        sv.topologies.from_edges(4, pairs)
+        for pairs in ([(0, 2), (1, 2), (1, 3)], [(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)])
+    )
+    topology = sv.topologies.complete(4).with_schedule([first, then])
+    noise = sv.noise.independent(sv.noise.Laplace(std=math.sqrt(8)), per_edge=True, self_noise=False)
+    parts, question = (topology, ATC, noise, EVE), sv.Question(rounds=2, sensitivity=[1.0, 0.7, 1.3, 0.5])
+    each = account_each(*parts, question=question)
+    assert (each[0].validity, each[2].validity) == ("sent-messages", "exact")
+    assert each[0].epsilon(0.05) > each[2].epsilon(0.05)
+    assert each[0].pure_epsilon < each[2].pure_epsilon
+    assert sv.account(*parts, question=question).validity == "sent-messages"
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (0.2, 0.01), (1.0, 0.01)])
+def test_noise_of_unequal_rounds_is_calibrated_from_the_private_side_and_more_of_it_hides_more(epsilon, delta):
+    noise = sv.noise.independent(sv.noise.Laplace(std=1.0)).scaled([0.5, 4.0, 4.0])
+    parts = (sv.topologies.ring(3), sv.algorithms.atc(step_size=0.3))
+    question = sv.Question(rounds=3, sensitivity=1.0)
+    made = sv.calibrate(*parts, noise, EVE, epsilon=epsilon, delta=delta, question=question)
+    found = [
+        sv.account(*parts, made.scaled(f), EVE, question=question).epsilon(delta) for f in (1, 1 + 1e-9, 1.0001, 1.001)
+    ]
+    assert found[0] <= epsilon * (1 + 1e-12)
+    assert found == sorted(found, reverse=True)

@@ -1,5 +1,6 @@
 """sv.Question: one value in place of eight keywords, checked once."""
 
+import array
 import dataclasses
 import inspect
 
@@ -132,3 +133,14 @@ def test_an_audit_asks_with_a_question_too():
         sv.audit(*PARTS, question=question, agent=2, **target)
     with pytest.raises(sv.ConfigError, match="sensitivity not given"):
         sv.audit(*PARTS, rounds=3, **target)
+
+
+def test_what_was_checked_cannot_be_changed_afterwards():
+    given = array.array("d", [1.0] * 6)
+    question = sv.Question(rounds=5, sensitivity=given)
+    given[0] = 100.0
+    assert question.sensitivity == (1.0,) * 6
+    with pytest.raises(sv.ConfigError, match="participation = "):
+        sv.Question(rounds=5, sensitivity=1.0, unit="record", participation=np.array(["once"]))
+    with pytest.raises(sv.ConfigError, match="times = 0"):
+        sv.accounting.question.participation.Cyclic(0, 1)

@@ -27,7 +27,7 @@ from sottovoce.accounting.proofs.words import assumptions, unsupported, why_clea
 from sottovoce.accounting.question.asked import Asked, ask, check_agent, check_observers
 from sottovoce.accounting.question.participation import Participation, Poisson, describe_participation
 from sottovoce.accounting.question.question import ADJACENCY, PARTICIPATION, UNIT, Question, the_question
-from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff, worst_of
+from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff, uncovered, worst_of
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import one_thread
@@ -208,19 +208,26 @@ def _worst(evidence: Evidence) -> Guarantee:
     bounds = evidence.first_bounds()
     found: list[tuple[float, Guarantee]] = []
     largest = -math.inf
-    for position in np.lexsort((~evidence.read[evidence.agents], -bounds)):
+    for position in evidence.first_asked(bounds):
         if bounds[position] <= largest:
             break
         agent = int(evidence.agents[position])
         stated = _smallest(evidence, agent)
         largest = max(largest, stated.value)
         found.append((stated.value, _stated(evidence, agent, stated)))
-    tradeoff = worst_of([one.tradeoff for _, one in found]) if len(found) > 1 else found[0][1].tradeoff
-    named = max(found, key=lambda pair: (pair[1].tradeoff == tradeoff, pair[0]))[1]
-    if named.tradeoff != tradeoff:
-        reason = f"{named.reason} The value is the largest over all agents outside the observer, at each delta."
-        named = replace(named, tradeoff=tradeoff, reason=reason)
-    return _with_linear_view(named, evidence, evidence.worst_linear())
+    return _with_linear_view(_joined(found), evidence, evidence.worst_linear())
+
+
+def _joined(found: list[tuple[float, Guarantee]]) -> Guarantee:
+    """The one that covers all; else the largest at each delta, which is exact only if every part is."""
+    if len(found) == 1:
+        return found[0][1]
+    kept = [found[position] for position in uncovered([one.tradeoff for _, one in found])]
+    named = max(kept, key=lambda pair: (pair[1].validity != "exact", pair[0]))[1]
+    if len(kept) == 1:
+        return named
+    reason = f"{named.reason} The value is the largest over all agents outside the observer, at each delta."
+    return replace(named, tradeoff=worst_of([one.tradeoff for _, one in kept]), reason=reason)
 
 
 def _guarantee(evidence: Evidence, agent: int) -> Guarantee:

@@ -82,12 +82,18 @@ class Tradeoff(Protocol):
         """The factor on the noise with which epsilon is met at delta."""
 
 
+def uncovered(tradeoffs: Sequence[Tradeoff]) -> list[int]:
+    """Positions of trade-offs that together cover all: at every delta the largest is among them."""
+    kept: list[int] = []
+    for position, one in enumerate(tradeoffs):
+        if not any(tradeoffs[other].order.covers(one.order) for other in kept):
+            kept = [other for other in kept if not one.order.covers(tradeoffs[other].order)] + [position]
+    return kept
+
+
 def worst_of(tradeoffs: Sequence[Tradeoff]) -> Tradeoff:
     """One trade-off that holds for all: the one that covers the others, else the largest at each delta."""
-    kept: list[Tradeoff] = []
-    for one in tradeoffs:
-        if not any(other.order.covers(one.order) for other in kept):
-            kept = [other for other in kept if not one.order.covers(other.order)] + [one]
+    kept = [tradeoffs[position] for position in uncovered(tradeoffs)]
     return kept[0] if len(kept) == 1 else WorstTradeoff(tuple(kept))
 
 

@@ -14,7 +14,7 @@ from sottovoce.accounting.linear_view.gram import Gram
 from sottovoce.accounting.linear_view.released_model import ReleasedView, reads_only_the_model, released_view
 from sottovoce.accounting.linear_view.value import LinearValue
 from sottovoce.accounting.linear_view.worst_direction import best_pattern
-from sottovoce.linear import BoundRound, NetworkRound, Rounds, SystemRound, network_round, observed_round
+from sottovoce.linear import BoundExchange, BoundRound, NetworkRound, Rounds, SystemRound, network_round, observed_round
 from sottovoce.observers import View
 
 LARGEST_WORK = 2e11  # multiplications beyond which the view is not computed: about half a minute
@@ -80,10 +80,19 @@ def gram_view(rounds: Rounds, view: View, agents: np.ndarray, patterns: np.ndarr
 
 def _splits(rounds: Rounds, view: View) -> bool:
     """Whether reading everything leaves one independent system per agent."""
-    single = all(
-        len(bound.exchanges) == 1 and (bound.exchanges[0].noise.owners[:, 1] < 0).all() for bound in rounds.distinct
-    )
+    single = all(len(bound.exchanges) == 1 and _own_sources(bound.exchanges[0]) for bound in rounds.distinct)
     return single and view.every_message and not view.final_model
+
+
+def _own_sources(exchange: BoundExchange) -> bool:
+    """Whether every source has one owner, and reaches nothing but its links and its own copy."""
+    links, noise = exchange
+    if (noise.owners[:, 1] >= 0).any():
+        return False
+    on_link, on_own = noise.link_value != 0, noise.self_value != 0
+    sent = noise.owners[noise.link_source[on_link], 0] == links.senders[noise.link_index[on_link]]
+    kept = noise.owners[noise.self_source[on_own], 0] == noise.self_index[on_own]
+    return bool(sent.all() and kept.all())
 
 
 def _agent_by_agent(networks: list[NetworkRound], rounds: Rounds, agents: np.ndarray) -> Gram:

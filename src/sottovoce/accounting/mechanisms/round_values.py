@@ -72,7 +72,8 @@ def few_values(
         upwards: round every value up. Otherwise sums are kept: between two neighbouring values of few digits, as many
             rounds get the upper one as it takes for the sums of the k largest values to be at least what they were.
     """
-    unit = float(values[0]) * (1.0 + 2.0**-50)
+    # So much above the largest value that ratios with few digits stay below them, whatever the last bits of the values are.
+    unit = float(values[0]) * (1.0 + 2.0**-40)
     share = values / unit * (1.0 + 2.0**-51)
     # What is small beside the others needs fewer digits: the step is never below that of the root mean square.
     common = math.sqrt(float((share**2 * counts).sum() / counts.sum()))

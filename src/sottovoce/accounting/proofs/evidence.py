@@ -231,9 +231,19 @@ class Evidence:
             return np.full(len(p), np.inf)
         return np.where(self.sent.supported[p], self.sent.values[p] * self.asked.sensitivity[p], np.inf)
 
+    def first_asked(self, bounds: np.ndarray) -> np.ndarray:
+        """[P] positions of the agents in the order in which they are computed: the largest bounds first.
+
+        Of equal bounds those are first of whose messages the observer reads some, since theirs is reached without a programme. Of Laplace
+        rounds the one that covers all must be first, which is the first of the largest (`_one_covers_all`).
+        """
+        if self.asked.pure:
+            return np.argsort(-bounds, kind="stable")
+        return np.lexsort((~self._read[self.agents], -bounds))
+
     @property
-    def read(self) -> np.ndarray:
-        """[K] bool: agents of whose messages the observer reads some; of equal bounds theirs is the first to be reached."""
+    def _read(self) -> np.ndarray:
+        """[K] bool: agents of whose messages the observer reads some."""
         read = np.zeros(len(self.asked.sensitivity), dtype=bool)
         used = exchange_topologies(self.asked.algorithm, self.asked.topology)
         for topology, seen in zip(used, self.asked.view.links, strict=True):

@@ -22,6 +22,9 @@ class Cyclic:
     times: int
     gap: int
 
+    def __post_init__(self) -> None:
+        whole("times", self.times), whole("gap", self.gap)
+
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
@@ -36,7 +39,7 @@ Participation = Literal["every-round", "once"] | Cyclic | Poisson
 
 def cyclic(times: int, gap: int) -> Cyclic:
     """Participation in `times` rounds that are `gap` rounds apart, starting anywhere."""
-    return Cyclic(whole("times", times), whole("gap", gap))
+    return Cyclic(times, gap)
 
 
 def poisson(rate: float, *, record_norm: float | None = None) -> Poisson:
@@ -69,7 +72,9 @@ def check_fits(participation: Participation, rounds: int) -> None:
     Raises:
         ConfigError: saying which.
     """
-    if participation in ("every-round", "once") or isinstance(participation, Poisson):
+    if isinstance(participation, Poisson) or (
+        isinstance(participation, str) and participation in ("every-round", "once")
+    ):
         return
     if not isinstance(participation, Cyclic):
         raise ConfigError(

@@ -143,9 +143,10 @@ def _plain(sensitivity: ArrayLike) -> Any:
     positive_numbers("sensitivity", sensitivity, why="Clip the gradients to have one.")
     if isinstance(sensitivity, list | tuple):
         return tuple(sensitivity)
-    if isinstance(sensitivity, np.ndarray):
-        return tuple(sensitivity.tolist()) if sensitivity.ndim else float(sensitivity)
-    return sensitivity
+    if isinstance(sensitivity, int | float):
+        return sensitivity
+    given = np.asarray(sensitivity)
+    return tuple(given.tolist()) if given.ndim else float(given)
 
 
 def _check_losses(question: Question) -> None:
