@@ -32,11 +32,14 @@ from measure import peak_mb, timed  # noqa: E402
 from threadpoolctl import threadpool_info  # noqa: E402
 
 import sottovoce as sv  # noqa: E402
-from sottovoce.accounting.linear_view.largest_mu import LinearView, linear_view  # noqa: E402
+from sottovoce.accounting.linear_view.largest_mu import GramView, gram_view  # noqa: E402
 from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu  # noqa: E402
 from sottovoce.accounting.linear_view.worst_direction import worst_direction  # noqa: E402
 from sottovoce.accounting.mechanisms.closed_forms import every_message_mu  # noqa: E402
+from sottovoce.accounting.proofs import WAYS  # noqa: E402
 from sottovoce.accounting.proofs.absorption_certificate import absorption_of  # noqa: E402
+from sottovoce.accounting.proofs.evidence import Evidence  # noqa: E402
+from sottovoce.accounting.question.asked import ask  # noqa: E402
 from sottovoce.linear import Rounds, bound_rounds, network_round, observed_round  # noqa: E402
 from sottovoce.observers import View, view  # noqa: E402
 
@@ -79,10 +82,10 @@ class Network(NamedTuple):
     def seen_by(self, agent: int) -> View:
         return view(sv.observers.curious_agent(agent), self.topology)
 
-    def linear(self, run: Rounds | None = None) -> LinearView:
+    def linear(self, run: Rounds | None = None) -> GramView:
         """From the topology, or from its bound rounds, to the neighbour's Gram matrix."""
         bound = self.run() if run is None else run
-        found = linear_view(bound, self.seen_by(0), np.array([self.neighbour]), every_round(self.rounds))
+        found = gram_view(bound, self.seen_by(0), np.array([self.neighbour]), every_round(self.rounds))
         assert found is not None  # far below the largest work
         return found
 
@@ -228,7 +231,7 @@ def all_pairs(quick: bool) -> dict[str, Any]:
     for observer in range(0, K, max(1, K // 9)):
         others, run, seen = np.delete(np.arange(K), observer), network.run(), network.seen_by(observer)
         slow, Q = timed(lambda run=run, seen=seen, others=others: brute_gram(run, seen, others))
-        fast, _ = timed(lambda run=run, seen=seen, others=others: linear_view(run, seen, others, every_round(T)))
+        fast, _ = timed(lambda run=run, seen=seen, others=others: gram_view(run, seen, others, every_round(T)))
         best = worst_direction(Q)
         mu = np.sqrt(best.upper)
         ratios.append(slow.cpu / fast.cpu)
@@ -250,8 +253,9 @@ def absorption(quick: bool) -> dict[str, Any]:
     network = Network.regular(10 if quick else 30, 4, 10 if quick else 100)
     graph = nx.Graph(network.topology.links.tolist())
     distance = nx.single_source_shortest_path_length(graph, 0)
-    losses = sv.accounting.ConvexSmooth(beta=1.0)
-    made = absorption_of(network.run(), network.seen_by(0), every_round(network.rounds), losses)
+    question = sv.Question(rounds=network.rounds, sensitivity=1.0, losses=sv.accounting.ConvexSmooth(beta=1.0))
+    asked = ask(network.topology, ATC, BROADCAST, sv.observers.curious_agent(0), question)
+    made = absorption_of(Evidence(asked, np.arange(1, network.topology.num_agents), WAYS))
     assert made is not None  # single-owner sources, one per link
     rows = []
     for far in range(1, max(distance.values()) + 1):
