@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.accounting import gaussian
+from sottovoce.accounting import gaussian, pure
+from sottovoce.cli import guarantees
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments import load
 from sottovoce.rounding import shown
@@ -345,3 +346,11 @@ def test_masks_that_do_not_fit_are_refused_in_one_sentence(sottovoce, small, cha
     result = sottovoce("account", small)
     assert result.exit_code == 2
     assert message in flat(result.stderr)
+
+
+def test_an_exact_pure_epsilon_of_an_earlier_version_is_said_to_be_exact_at_zero():
+    row = {"validity": "exact", "pure_epsilon": 3.0, "epsilon": {"1e-05": pure.epsilon(3.0, 1e-5)}}
+    assert guarantees._validity(row) == "exact at 0"
+    assert guarantees._validity({**row, "epsilon": {"1e-05": 2.5}}) == "exact"
+    assert guarantees._validity({**row, "validity": "sent-messages"}) == "sent-messages"
+    assert guarantees._validity({**row, "pure_epsilon": None}) == "exact"

@@ -95,8 +95,16 @@ def _mu(row: Mapping[str, Any]) -> str:
 
 
 def _validity(row: Mapping[str, Any]) -> str:
-    """A pure epsilon is reached at delta = 0 only; at the delta of the table it is an upper bound."""
-    return "exact at 0" if row["validity"] == "exact" and row["pure_epsilon"] is not None else str(row["validity"])
+    """In a run of an earlier version, whose pure epsilons were added up, an exact value is reached at delta = 0 only."""
+    from sottovoce.accounting import pure
+
+    if row["validity"] != "exact" or row["pure_epsilon"] is None:
+        return str(row["validity"])
+    stated = [
+        (float(delta), value) for delta, value in row["epsilon"].items() if value is not None and float(delta) > 0
+    ]
+    added = any(value >= pure.epsilon(row["pure_epsilon"], delta) * (1 - 1e-9) for delta, value in stated)
+    return "exact at 0" if added else "exact"
 
 
 def _linear(row: Mapping[str, Any]) -> str:

@@ -97,12 +97,8 @@ def _row(axes: Axes, y: int, found: Audit, most: float) -> None:
 
 
 def _standing(found: Audit) -> str:
-    """Why nothing is promised, or as what the promise holds; a pure epsilon is reached at delta = 0 only."""
-    promised = found.guarantee
-    if math.isinf(found.epsilon):
-        return str(promised.reason)
-    pure = promised.validity == "exact" and promised.pure_epsilon is not None
-    return "exact at delta = 0" if pure else str(promised.validity)
+    """Why nothing is promised, or as what the promise holds."""
+    return str(found.guarantee.reason if math.isinf(found.epsilon) else found.guarantee.validity)
 
 
 def _number(value: float | None) -> str:
