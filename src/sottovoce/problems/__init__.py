@@ -3,6 +3,20 @@
 from collections.abc import Callable
 
 from sottovoce.problems.classification import classification
+from sottovoce.problems.columns import (
+    AgentRecords,
+    BadTable,
+    Column,
+    Complaint,
+    Schema,
+    Table,
+    agent_names,
+    files_of,
+    is_pattern,
+    read_records,
+    read_table,
+    table,
+)
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
 from sottovoce.problems.custom_loss import CustomLoss, custom_loss
 from sottovoce.problems.linear_regression import LinearRegression, linear_regression
@@ -39,6 +53,10 @@ __all__ = [
     "LOADERS",
     "PROBLEMS",
     "Adjacency",
+    "AgentRecords",
+    "BadTable",
+    "Column",
+    "Complaint",
     "Constants",
     "ConvexSmooth",
     "CustomLoss",
@@ -47,9 +65,11 @@ __all__ = [
     "MeanEstimation",
     "Problem",
     "QuadraticRecords",
+    "Schema",
     "Sensitivity",
     "Split",
     "SyntheticRegression",
+    "Table",
     "Unit",
     "add_feature_noise",
     "add_intercept",
@@ -63,10 +83,13 @@ __all__ = [
     "mean_estimation",
     "partition",
     "public_bounds",
+    "read_records",
+    "read_table",
     "scale_features",
     "split",
     "synthetic_clicks",
     "synthetic_regression",
+    "table",
     "truncated_gaussian",
     "unit_norm",
 ]
