@@ -100,7 +100,7 @@ def test_unknown_name_is_refused_with_place_and_suggestion(file, override, secti
         ("noise.scale=0.3", 'scale does not apply to law = "gaussian"'),
         ("noise.law=l2_laplace", 'std does not apply to law = "l2_laplace"'),
         ("problem.radius=1.0", "only to mean_estimation"),
-        ("problem.test_fraction=0.2", "only to logistic_regression"),
+        ("problem.radius=0.2", "only to mean_estimation"),
         ("problem.partition={kind='iid'}", "partition does not apply to synthetic data"),
         ("problem.data=breast_cancer", 'samples and dimension apply to data = "synthetic" only'),
         ("noise.kind=none", "[noise] law: does not apply to kind = 'none'"),

@@ -177,7 +177,10 @@ def test_npz_and_libsvm_files_are_data_too(tmp_path):
         ({**SYNTHETIC, "bounds": [0, 1]}, "bounds do not apply to synthetic data"),
         ({**POINTS, "feature_noise": [0, 1]}, "only to linear_regression, logistic_regression"),
         ({**POINTS, "intercept": True}, "only to linear_regression, logistic_regression"),
-        ({**CANCER, "target": "y"}, 'target names a column of a .csv file, and data = "breast_cancer" is none'),
+        (
+            {**CANCER, "target": "y"},
+            'target names a column of a .csv or .parquet file, and data = "breast_cancer" is none',
+        ),
         ({**CANCER, "targett": "y"}, "did you mean 'target'?"),
         ({**CANCER, "unitnorm": True}, "did you mean 'unit_norm'?"),
         ({**CANCER, "bounds": 3}, "[problem] bounds: write two finite numbers, [low, high]"),

@@ -26,9 +26,9 @@ def build(config: Config) -> Experiment:
     """
     settings = config.experiment
     refuse_too_many_rounds(settings.rounds)
-    records, test = records_of_agents(config.problem, config.topology.num_agents, settings.seed)
-    sizes = [len(part) for part in records[0]]
-    problem = _problem(config, records, test)
+    data = records_of_agents(config.problem, config.topology.num_agents, settings.seed)
+    sizes = [len(part) for part in data.records[0]]
+    problem = _problem(config, data.records, data.test)
     topology = config.topology.topology(seed=settings.seed, sizes=sizes)
     noise = _noise(config, problem)
     privacy = protection(config, problem)
@@ -46,7 +46,9 @@ def build(config: Config) -> Experiment:
         noise=noise,
         batch_size=batch_size,
         privacy=privacy,
-        test=test,
+        test=data.test,
+        schema=data.schema,
+        agents=data.names,
         **settings.model_dump(exclude={"name"}),
     )
     return _calibrated(experiment, config.noise)

@@ -4,6 +4,8 @@ The order is: load, bounds, partition, feature noise, unit norm, intercept, imag
 """
 
 import math
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +19,18 @@ from sottovoce.experiments.config.problem import (
     Test,
 )
 from sottovoce.problems import (
+    ARRAY_FILES,
     LOADERS,
+    Schema,
     add_feature_noise,
     add_intercept,
+    agent_names,
+    files_of,
     load,
     load_points,
     partition,
     public_bounds,
+    read_records,
     scale_features,
     split,
     synthetic_clicks,
@@ -31,17 +38,93 @@ from sottovoce.problems import (
     truncated_gaussian,
     unit_norm,
 )
+from sottovoce.wording import brief
 
 LARGEST_NUMBER = 1e15  # the squares of a million such numbers add up to less than the largest float32, 3.4e38
 
 
-def records_of_agents(section: ProblemTable, num_agents: int, seed: int) -> tuple[Records, Test]:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AgentData:
+    """What the agents of an experiment hold.
+
+    Attributes:
+        records: features and targets of each agent, to learn from.
+        test: features and targets kept away from learning, of all together.
+        names: of the agents, where the data have such.
+        persons: whom each record to learn from is about, where the data say so.
+        schema: what the columns mean, where that is declared.
+    """
+
+    records: Records
+    test: Test
+    names: tuple[str, ...] | None = None
+    persons: list[np.ndarray] | None = None
+    schema: Schema | None = None
+
+
+def records_of_agents(section: ProblemTable, num_agents: int | None, seed: int) -> AgentData:
     """The records that agents learn from, and those that they do not.
+
+    Args:
+        section: where records come from.
+        num_agents: among whom they are; None where the data say so.
+        seed: of whatever is drawn.
 
     Raises:
         ConfigError: the data cannot be read, do not suit the problem, or are too few for these agents.
     """
-    features, targets = _made(section, num_agents, seed) or _dealt_out(section, num_agents, seed)
+    schema = section.declared_schema()
+    data = _arrays(section, num_agents, seed) if schema is None else _tables(section, schema, num_agents, seed)
+    held = len(data.records[0])
+    if num_agents is not None and held != num_agents:
+        raise ConfigError(
+            f"{brief(section.name, 200)} names {held} owner(s), and [topology] has {num_agents} agents. Remove [topology] agents, or choose "
+            f"a topology for {held}."
+        )
+    if section.test_fraction == 0:
+        return data
+    options: dict[str, Any] = {"test_fraction": section.test_fraction, "seed": seed, "persons": data.persons}
+    train, test = split(*data.records, **options)
+    if data.persons is None:
+        return replace(data, records=train, test=test)
+    learnt = split(data.persons, data.records[1], **options).train[0]  # whom the same records are about
+    return replace(data, records=train, test=test, persons=learnt)
+
+
+def _tables(section: ProblemTable, schema: Schema, num_agents: int | None, seed: int) -> AgentData:
+    """Own files, whose columns are declared."""
+    found = read_records(
+        section.data if isinstance(section.data, str) else list(section.data), schema, test=section.test
+    )
+    features, targets = found.parts
+    if found.names is None:
+        assert num_agents is not None  # a file that names no owners is refused without it
+        features, targets = _dealt(section, features[0], targets[0], num_agents, seed)
+    targets = [_declared_labels(section, part) for part in targets]
+    test = None if found.test is None else (found.test[0], _declared_labels(section, found.test[1]))
+    return AgentData(records=(features, targets), test=test, names=found.names, persons=found.persons, schema=schema)
+
+
+def _declared_labels(section: ProblemTable, targets: np.ndarray) -> np.ndarray:
+    """Labels as a problem takes them: classifiers count two classes as 0 and 1."""
+    two = isinstance(section, ClassificationProblem) and section.declared_classes == 2
+    return (targets + 1) / 2 if two else targets
+
+
+def _arrays(section: ProblemTable, num_agents: int | None, seed: int) -> AgentData:
+    """Data sets by name, synthetic ones, and files of plain numbers."""
+    if section.many:
+        files = files_of(list(section.sources), ARRAY_FILES)
+        parts = [_scaled(section, *_whole(section, str(path), seed)) for path in files]
+        names, features, targets = agent_names(files), [part[0] for part in parts], [part[1] for part in parts]
+    else:
+        assert num_agents is not None  # a file that names no owners is refused without it
+        names, (features, targets) = None, _made(section, num_agents, seed) or _dealt_out(section, num_agents, seed)
+    return AgentData(records=(_prepared(section, features, seed), targets), test=None, names=names)
+
+
+def _prepared(section: ProblemTable, features: list[np.ndarray], seed: int) -> list[np.ndarray]:
+    """Features as the model takes them, each record by itself."""
     if section.feature_noise is not None:
         features = add_feature_noise(features, std=section.feature_noise, seed=seed)
     if section.unit_norm:
@@ -50,9 +133,7 @@ def records_of_agents(section: ProblemTable, num_agents: int, seed: int) -> tupl
         features = [add_intercept(part, keep_norm=section.unit_norm) for part in features]
     if isinstance(section, ClassificationProblem) and section.model == "cnn":
         features = [_images(part) for part in features]
-    if section.test_fraction == 0:
-        return (features, targets), None
-    return split(features, targets, test_fraction=section.test_fraction, seed=seed)
+    return features
 
 
 def _made(section: ProblemTable, num_agents: int, seed: int) -> Records | None:
@@ -72,15 +153,23 @@ def _made(section: ProblemTable, num_agents: int, seed: int) -> Records | None:
 
 
 def _dealt_out(section: ProblemTable, num_agents: int, seed: int) -> Records:
-    features, targets = _whole(section, seed)
+    features, targets = _scaled(section, *_whole(section, section.name, seed))
+    return _dealt(section, features, targets, num_agents, seed)
+
+
+def _dealt(section: ProblemTable, features: np.ndarray, targets: np.ndarray, num_agents: int, seed: int) -> Records:
+    options = {"kind": "iid"} if section.partition is None else section.partition.model_dump()
+    return partition(features, targets, num_agents=num_agents, seed=seed, **options)
+
+
+def _scaled(section: ProblemTable, features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if section.bounds is not None:
         features = scale_features(features, section.bounds)
     elif section.data in LOADERS:  # scaling by the data themselves would leak them: these bounds are known beforehand
-        features = scale_features(features, public_bounds(section.data))
-    _refuse_overflow(section.data, features, "feature")
-    _refuse_overflow(section.data, targets[:, None], "target")
-    options = {"kind": "iid"} if section.partition is None else section.partition.model_dump()
-    return partition(features, targets, num_agents=num_agents, seed=seed, **options)
+        features = scale_features(features, public_bounds(section.name))
+    _refuse_overflow(section.name, features, "feature")
+    _refuse_overflow(section.name, targets[:, None], "target")
+    return features, targets
 
 
 def _refuse_overflow(data: str, numbers: np.ndarray, what: str) -> None:
@@ -95,14 +184,14 @@ def _refuse_overflow(data: str, numbers: np.ndarray, what: str) -> None:
         )
 
 
-def _whole(section: ProblemTable, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """One data set, not yet split: features [N, d] and targets [N]."""
+def _whole(section: ProblemTable, source: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """One data set, or one file of it, not yet split: features [N, d] and targets [N]."""
     if isinstance(section, LogisticProblem) and section.records is not None:
         return synthetic_clicks(num_records=section.records, seed=seed)
     if isinstance(section, MeanProblem):
-        points, labels = load_points(section.data, target=section.target)
+        points, labels = load_points(source, target=section.target)
         return points, np.zeros(len(points)) if labels is None else labels
-    features, targets = load(section.data, target=section.target)
+    features, targets = load(source, target=section.target)
     if isinstance(section, ClassificationProblem):
         return features, _class_labels(section, targets)
     return features, targets
@@ -110,7 +199,7 @@ def _whole(section: ProblemTable, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _class_labels(section: ClassificationProblem, labels: np.ndarray) -> np.ndarray:
     """Labels 0, 1, ..; the two classes -1 and 1 become 0 and 1."""
-    data, classes, found = section.data, section.classes, np.unique(labels)
+    data, classes, found = section.name, section.classes, np.unique(labels)
     if found[0] == -1 and np.isin(found, (-1, 1)).all():
         if classes not in (None, 2):
             raise ConfigError(

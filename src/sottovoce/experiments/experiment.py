@@ -11,7 +11,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.config.problem import Test
 from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Noise
-from sottovoce.problems import Problem
+from sottovoce.problems import Problem, Schema
 from sottovoce.simulation import Settings
 from sottovoce.topologies import Topology
 
@@ -33,6 +33,13 @@ class Experiment:
     batch_size: int | None
     privacy: Privacy | None  # None: nothing was said about it
     test: Test
+    schema: Schema | None = None  # what the columns of the data mean; None where nothing is declared about them
+    agents: tuple[str, ...] | None = None  # names of the agents; None: they have none but their numbers
+
+    @property
+    def accuracy_test(self) -> Test:
+        """The records on which accuracy is measured in every round; None where a problem has no accuracy, or no such records."""
+        return self.test if self.problem.has_accuracy else None
 
     @property
     def settings(self) -> Settings:
@@ -56,7 +63,13 @@ class Experiment:
             "privacy": None if self.privacy is None else self.privacy.describe(),
             "data_digest": _digest(self.problem, self.test),
             "test_records": 0 if self.test is None else len(self.test[1]),
+            **self._names(),
         }
+
+    def _names(self) -> dict[str, Any]:
+        """Names of agents and features, where the data have such."""
+        agents = {} if self.agents is None else {"agents": list(self.agents)}
+        return agents if self.schema is None else agents | {"features": list(self.schema.features)}
 
 
 def _digest(problem: Problem, test: Test) -> str:

@@ -63,7 +63,7 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
                 {noise: experiment.noise},
                 settings,
                 record=experiment.record,
-                test=experiment.test,
+                test=experiment.accuracy_test,
                 start=record.start,
             )
             seconds = expected_seconds(

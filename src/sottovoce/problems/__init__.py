@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from sottovoce.problems.classification import classification
 from sottovoce.problems.columns import (
+    TABLES,
     AgentRecords,
     BadTable,
     Column,
@@ -21,6 +22,7 @@ from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecor
 from sottovoce.problems.custom_loss import CustomLoss, custom_loss
 from sottovoce.problems.linear_regression import LinearRegression, linear_regression
 from sottovoce.problems.loaders import (
+    ARRAY_FILES,
     LOADERS,
     add_intercept,
     check_plain_file,

@@ -287,7 +287,7 @@ def _run_cells(made: Mapping[Label, Built], section: StudySection, progress: Say
             batch_size=first.batch_size,
             dtype=first.dtype,
             record=_metrics(section),
-            test=first.test,
+            test=first.accuracy_test,
             progress=False,
         )
         runs |= {label: found[cell.algorithm_key, cell.noise_key] for label, cell in together.items()}

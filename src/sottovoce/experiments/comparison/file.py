@@ -123,7 +123,7 @@ def run_comparison(file: ComparisonFile, *, progress: bool = True) -> Comparison
         dtype=experiment.dtype,
         measures=file.section.measures,
         tail=file.section.tail,
-        test=experiment.test,
+        test=experiment.accuracy_test,
         progress=progress,
     )
     premises = tuple(f"{text[0].upper()}{text[1:]}." for text in privacy.premises)

@@ -54,6 +54,10 @@ class Config(Section):
 def _disagreements(config: Config) -> list[str]:
     """What each section may say alone, but not together with the others."""
     found = [*_noise_disagreements(config.noise, config.privacy), *_clipping_disagreements(config)]
+    if config.topology.num_agents is None and not config.problem.owned:
+        found.append(
+            "[topology] agents: this key is missing; only data that name their owners say how many agents there are"
+        )
     by_records = config.topology.kind == "federation" and config.topology.weights == "records"
     if by_records and config.privacy is not None and config.privacy.adjacency == "add-remove":
         found.append(

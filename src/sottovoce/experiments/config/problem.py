@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from sottovoce.experiments.config.columns import ColumnsSection, Sources
 from sottovoce.experiments.config.values import LARGEST, Count, Fraction, NonNegative, Positive, Section, Seed, wrong
 from sottovoce.problems import PROBLEMS, Problem
 from sottovoce.wording import brief_value
@@ -76,7 +77,9 @@ def _deviations(given: Any) -> Any:
 
 
 def _ranges(given: Any) -> Any:
-    """One range for all features, or a list with one for each."""
+    """One range for all features, a list with one for each, or a table with one for each name."""
+    if isinstance(given, dict):
+        return {name: _ranges(limits) for name, limits in given.items()}
     if isinstance(given, list | tuple) and given and all(isinstance(limits, list | tuple) for limits in given):
         return tuple(_ranges(limits) for limits in given)
     low, high = _range(given)
@@ -96,7 +99,9 @@ def _widths(given: Any) -> Any:
 
 
 Deviations = Annotated[tuple[float, float], BeforeValidator(_deviations)]
-Bounds = Annotated[tuple[float, float] | tuple[tuple[float, float], ...], BeforeValidator(_ranges)]
+Bounds = Annotated[
+    tuple[float, float] | tuple[tuple[float, float], ...] | dict[str, tuple[float, float]], BeforeValidator(_ranges)
+]
 Widths = Annotated[tuple[int, ...], BeforeValidator(_widths)]
 
 _MADE_FOR = {  # synthetic data -> the problems they suit
@@ -109,29 +114,29 @@ _DEALT_OUT = ("synthetic_clicks",)  # one set, dealt out to the agents; other sy
 _SIZES = {"samples": "samples (records of one agent)", "dimension": "dimension", "records": "records (of all agents)"}
 
 
-class ProblemSection(Section):
+class ProblemSection(ColumnsSection):
     """Where the records come from, how they are scaled, and how they are split over the agents."""
 
     if TYPE_CHECKING:
-        kind: str
         ridge: float
+        test_fraction: float
+        feature_noise: tuple[float, float] | None
 
     sizes: ClassVar[_Sizes]
 
-    data: Annotated[str, AfterValidator(lambda name: "synthetic" if name == "synthetic_regression" else name)]
-    target: str | None = None  # .csv only: the column to predict; None: the last
+    data: Annotated[Sources, AfterValidator(lambda name: "synthetic" if name == "synthetic_regression" else name)]
     partition: Partition | None = None  # None: iid
     bounds: Bounds | None = None  # public range of the features, to be scaled to [-1, 1]
     unit_norm: bool = False  # every record divided by its own norm
 
     @model_validator(mode="after")
     def _sizes_fit_the_data(self) -> Self:
-        if self.data in _MADE_FOR and self.data not in self.sizes:
-            raise wrong(f'data = "{self.data}" is made for {", ".join(_MADE_FOR[self.data])} only')
-        needed = self.sizes.get(self.data, ())
+        if self.name in _MADE_FOR and self.name not in self.sizes:
+            raise wrong(f'data = "{self.name}" is made for {", ".join(_MADE_FOR[self.name])} only')
+        needed = self.sizes.get(self.name, ())
         given = [key for key in _SIZES if getattr(self, key, None) is not None]
         if missing := [_SIZES[key] for key in needed if key not in given]:
-            raise wrong(f'data = "{self.data}" needs {" and ".join(missing)}')
+            raise wrong(f'data = "{self.name}" needs {" and ".join(missing)}')
         if superfluous := [key for key in given if key not in needed]:
             raise wrong(self._superfluous(superfluous))
         return self
@@ -143,13 +148,27 @@ class ProblemSection(Section):
 
     @model_validator(mode="after")
     def _keys_fit_the_data(self) -> Self:
-        needed = self.sizes.get(self.data, ())
-        if needed and self.partition is not None and self.data not in _DEALT_OUT:
-            raise wrong(f"partition does not apply to {self.data} data, which are made for each agent; remove it")
+        needed = self.sizes.get(self.name, ())
+        if needed and self.partition is not None and self.name not in _DEALT_OUT:
+            raise wrong(f"partition does not apply to {self.name} data, which are made for each agent; remove it")
         if needed and self.bounds is not None:
-            raise wrong(f"bounds do not apply to {self.data} data, which need no scaling; remove them")
-        if self.target is not None and not self.data.lower().endswith(".csv"):
-            raise wrong(f'target names a column of a .csv file, and data = "{self.data}" is none; remove it')
+            raise wrong(f"bounds do not apply to {self.name} data, which need no scaling; remove them")
+        if self.target is not None and not self.is_table:
+            raise wrong(
+                f'target names a column of a .csv or .parquet file, and data = "{self.name}" is none; remove it'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _owners_fit(self) -> Self:
+        if self.owned and self.partition is not None:
+            raise wrong("partition deals records out, and these data say who holds them; remove partition")
+        if self.declares and self.feature_noise is not None:
+            raise wrong(
+                "feature_noise does not apply to declared columns, which predictions must be able to prepare again; remove it"
+            )
+        if self.test is not None and self.test_fraction:
+            raise wrong("test and test_fraction both say which records are for testing; keep one")
         return self
 
     def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
@@ -175,9 +194,11 @@ class LinearProblem(RegressionProblem):
     """A linear model with squared errors."""
 
     sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension")}
-    test_fraction: ClassVar[float] = 0.0
 
     kind: Literal["linear_regression"]
+    test_fraction: Fraction = (
+        0.0  # share of each agent's records kept for testing; 0: errors are of the training records
+    )
     samples: Count | None = None  # synthetic only: records of one agent
     dimension: Count | None = None  # synthetic only
 
@@ -199,9 +220,9 @@ class MeanProblem(ProblemSection):
 
     sizes: ClassVar[_Sizes] = {"synthetic": ("samples", "dimension"), "truncated_gaussian": ("samples", "dimension")}
     ridge: ClassVar[float] = 0.0  # type: ignore[misc]
-    feature_noise: ClassVar[None] = None
-    intercept: ClassVar[bool] = False
-    test_fraction: ClassVar[float] = 0.0
+    feature_noise: ClassVar[None] = None  # type: ignore[misc]
+    intercept: ClassVar[bool] = False  # type: ignore[misc]
+    test_fraction: ClassVar[float] = 0.0  # type: ignore[misc]
 
     kind: Literal["mean_estimation"]
     radius: Positive
@@ -211,7 +232,7 @@ class MeanProblem(ProblemSection):
     @model_validator(mode="after")
     def _labels_are_there(self) -> Self:
         by_label = isinstance(self.partition, DirichletPartition | LabelPartition)
-        if by_label and self.target is None and self.data.lower().endswith(".csv"):
+        if by_label and self.target is None and self.is_table:
             raise wrong("this partition goes by label, so it needs target, the column of labels")
         return self
 
@@ -224,7 +245,7 @@ class ClassificationProblem(ProblemSection):
     """A small network that tells classes apart."""
 
     sizes: ClassVar[_Sizes] = {}
-    intercept: ClassVar[bool] = False
+    intercept: ClassVar[bool] = False  # type: ignore[misc]
 
     kind: Literal["classification"]
     ridge: NonNegative
@@ -241,6 +262,10 @@ class ClassificationProblem(ProblemSection):
             raise wrong(
                 'hidden does not apply to model = "linear", which has no hidden layers; remove it, or use model = "mlp"'
             )
+        if self.model == "cnn" and self.declares:
+            raise wrong('model = "cnn" needs images, and declared columns are none; use model = "mlp"')
+        if self.declares and self.classes not in (None, self.declared_classes):
+            raise wrong(f"classes = {self.classes}, and {self.declared_classes} labels are declared; remove classes")
         if self.data == "digits" and self.classes != 2:
             raise wrong(
                 'data = "digits" is labelled even or odd; write data = "digits_classes" for the ten digits, or add classes = 2'
@@ -250,14 +275,20 @@ class ClassificationProblem(ProblemSection):
     def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
         """The problem of these records; without `classes`, there are as many as labels were found."""
         labels = records[1] if test is None else [*records[1], test[1]]
+        declared = self.classes or self.declared_classes
         return PROBLEMS[self.kind](
             *records,
             model=self.model,
             hidden=self.hidden,
-            classes=self.classes or int(max(part.max() for part in labels)) + 1,
+            classes=declared or int(max(part.max() for part in labels)) + 1,
             seed=seed if self.seed is None else self.seed,
             ridge=self.ridge,
         )
+
+    @property
+    def declared_classes(self) -> int | None:
+        """How many labels are declared; None where none are."""
+        return 2 if self.positive is not None else None if self.labels is None else len(self.labels)
 
 
 ProblemTable = Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.values import Count, Fraction, Positive, Section, Seed, wrong
 from sottovoce.topologies import TOPOLOGIES, Topology
 
@@ -31,9 +32,9 @@ class TopologySection(Section):
         return [name for name, on in given.items() if on]
 
     @property
-    def num_agents(self) -> int:
-        """How many agents there are."""
-        agents: int = getattr(self, "agents", 0)
+    def num_agents(self) -> int | None:
+        """How many agents there are; None where the data shall say so."""
+        agents: int | None = getattr(self, "agents", None)
         return agents
 
     def topology(self, *, seed: int | None = None, sizes: Sequence[int] = ()) -> Topology:
@@ -41,7 +42,10 @@ class TopologySection(Section):
 
         Args:
             seed: of a random graph that names none itself.
-            sizes: records of every agent, for weights that go by them.
+            sizes: records of every agent, for weights that go by them, and for the number of agents where the table gives none.
+
+        Raises:
+            ConfigError: nothing says how many agents there are.
         """
         made = TOPOLOGIES[self.kind](**self._arguments(seed, sizes))
         if self.dropout is not None:
@@ -52,7 +56,14 @@ class TopologySection(Section):
 
     def _arguments(self, seed: int | None, sizes: Sequence[int]) -> dict[str, Any]:
         keys = type(self).model_fields.keys() - TopologySection.model_fields.keys()
-        return {self.parameters.get(key, key): getattr(self, key) for key in keys}
+        values = {key: getattr(self, key) for key in keys}
+        if self.num_agents is None:
+            if not sizes:
+                raise ConfigError(
+                    "[topology] agents: this key is missing; without data that name their owners it is needed."
+                )
+            values["agents"] = len(sizes)
+        return {self.parameters.get(key, key): value for key, value in values.items()}
 
 
 class PeerTopology(TopologySection):
@@ -65,7 +76,7 @@ class FixedTopology(PeerTopology):
     """A graph known from the number of agents."""
 
     kind: Literal["ring", "path", "complete", "star"]
-    agents: Count
+    agents: Count | None = None  # None: as many as the data name owners
 
 
 class GridTopology(PeerTopology):
@@ -96,7 +107,7 @@ class HypercubeTopology(PeerTopology):
 class RandomTopology(PeerTopology):
     """A graph drawn at random."""
 
-    agents: Count
+    agents: Count | None = None  # None: as many as the data name owners
     seed: Seed | None = None  # None: the experiment's seed
 
     def _arguments(self, seed: int | None, sizes: Sequence[int]) -> dict[str, Any]:
@@ -130,7 +141,7 @@ class FederationTopology(TopologySection):
     """All agents around a relay without data."""
 
     kind: Literal["federation"]
-    agents: Count
+    agents: Count | None = None  # None: as many as the data name owners
     weights: Literal["uniform", "records"] = "uniform"
 
     def _arguments(self, seed: int | None, sizes: Sequence[int]) -> dict[str, Any]:

@@ -5,13 +5,21 @@ coding         from cells to numbers                       column         one of
 schema         what all mean, declared without data        agent_records  who holds a record, and whom it is about
 """
 
-from sottovoce.problems.columns.agent_records import AgentRecords, agent_names, files_of, is_pattern, read_records
+from sottovoce.problems.columns.agent_records import (
+    TABLES,
+    AgentRecords,
+    agent_names,
+    files_of,
+    is_pattern,
+    read_records,
+)
 from sottovoce.problems.columns.column import Column
 from sottovoce.problems.columns.complaints import BadTable, Complaint
 from sottovoce.problems.columns.schema import Schema
 from sottovoce.problems.columns.table import Table, read_table, table
 
 __all__ = [
+    "TABLES",
     "AgentRecords",
     "BadTable",
     "Column",

@@ -7,7 +7,7 @@ tells a name: whoever splits or counts needs to know which records belong togeth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class AgentRecords:
         targets: K arrays [n_k].
         persons: whom each record is about, as numbers, K arrays [n_k]; None where nothing says so.
         schema: what the columns mean.
+        test: inputs [N, d] and targets [N] of records that were read for testing; None where none were.
     """
 
     names: tuple[str, ...] | None
@@ -43,6 +44,7 @@ class AgentRecords:
     targets: list[Floats]
     persons: list[Whole] | None
     schema: Schema
+    test: tuple[Floats, Floats] | None = None
 
     @property
     def parts(self) -> tuple[list[Floats], list[Floats]]:
@@ -54,7 +56,7 @@ class AgentRecords:
         return f"AgentRecords({len(self.features)} agents, {total} records, {len(self.schema.features)} features)"
 
 
-def read_records(data: Any, schema: Schema) -> AgentRecords:
+def read_records(data: Any, schema: Schema, *, test: Any = None) -> AgentRecords:
     """Read what agents hold.
 
     Args:
@@ -62,6 +64,8 @@ def read_records(data: Any, schema: Schema) -> AgentRecords:
             columns; or a list of these. With `schema.owner` that column says who holds a record; without it every file or frame of a
             list, folder or pattern is one agent, and a single file or frame is not split.
         schema: what the columns mean.
+        test: a file, a frame or several, with records to test on; columns of owners are not needed there. Where it says whom its records
+            are about, nobody may be among those learnt from.
 
     Raises:
         ConfigError: with everything that does not fit, of all files together.
@@ -72,6 +76,7 @@ def read_records(data: Any, schema: Schema) -> AgentRecords:
     targets = [schema.coded_targets(each, complaints) for each in held]
     owners = _owners(held, schema, complaints)
     persons = _persons(held, schema, complaints)
+    tested = None if test is None else _tested(_tables(test), held, schema, complaints)
     refuse(complaints)
     if schema.owner is None:
         split = len(held) > 1 or _is_many(data)
@@ -80,7 +85,7 @@ def read_records(data: Any, schema: Schema) -> AgentRecords:
     else:
         made = _by_owner(schema, np.concatenate(owners), np.concatenate(features), np.concatenate(targets), persons)
     _check_persons(made)
-    return made
+    return replace(made, test=tested)
 
 
 def files_of(source: str | Path | Sequence[str | Path], endings: Sequence[str] = TABLES) -> list[Path]:
@@ -222,6 +227,29 @@ def _persons(held: Sequence[Table], schema: Schema, complaints: list[Complaint])
         return None
     _, numbers = np.unique(np.concatenate(texts).astype(str), return_inverse=True)
     return np.split(numbers.astype(np.int64), np.cumsum([len(each) for each in texts])[:-1])
+
+
+def _tested(
+    held: Sequence[Table], learnt: Sequence[Table], schema: Schema, complaints: list[Complaint]
+) -> tuple[Floats, Floats]:
+    """Inputs and targets to test on."""
+    features = [schema.coded_inputs(each, complaints) for each in held]
+    targets = [schema.coded_targets(each, complaints) for each in held]
+    known = {name for each in learnt for name in _names_in(each, schema.person)}
+    for each in held:
+        both = sum(name in known for name in _names_in(each, schema.person))
+        if both:
+            problem = f"{both} person(s) have records to learn from, too"
+            complaints.append(
+                of_column(each.source, schema.person, problem=problem, advice="keep a person's records on one side")
+            )
+    return np.concatenate(features), np.concatenate(targets)
+
+
+def _names_in(held: Table, column: str | None) -> set[str]:
+    return (
+        set() if column is None or column not in held.columns else set(_as_text(held.columns[column]).tolist()) - {""}
+    )
 
 
 def _by_owner(

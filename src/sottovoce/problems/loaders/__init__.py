@@ -1,4 +1,4 @@
-"""Real data: sets that come with scikit-learn, and files in CSV, NPZ and LIBSVM format.
+"""Real data: sets that come with scikit-learn, and files in CSV, NPZ, LIBSVM and IDX format.
 
 Nothing here scales by what it finds in the data; `scaling` says what may be done without a release.
 """
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 from sottovoce.problems.loaders.bundled import LOADERS
 from sottovoce.problems.loaders.csv_file import pick_target, read_csv
+from sottovoce.problems.loaders.idx_file import is_idx, read_idx
 from sottovoce.problems.loaders.libsvm_file import read_libsvm
 from sottovoce.problems.loaders.npz_file import read_npz
 from sottovoce.problems.loaders.scaling import add_intercept, public_bounds, scale_features, unit_norm
@@ -28,6 +29,7 @@ _READERS: dict[str, Callable[[Path], tuple[Floats, Floats]]] = {
     ".txt": read_libsvm,
 }
 _ENDINGS = (".csv", *_READERS)
+ARRAY_FILES = tuple(_READERS)  # endings of files that hold plain numbers without names
 
 
 def load(source: str | Path, *, target: str | None = None) -> tuple[Floats, Floats]:
@@ -35,7 +37,7 @@ def load(source: str | Path, *, target: str | None = None) -> tuple[Floats, Floa
 
     Args:
         source: a key of LOADERS, or a path that ends in .csv (with a header), .npz (arrays `features` and `targets`),
-            .libsvm, .svm or .txt (LIBSVM).
+            .libsvm, .svm or .txt (LIBSVM), or that of a file of images of the format IDX (..-images-idx3-ubyte, also .gz).
         target: for .csv, the name of the column to predict; None is the last one.
 
     Returns:
@@ -48,6 +50,8 @@ def load(source: str | Path, *, target: str | None = None) -> tuple[Floats, Floa
     path = _path(source, target)
     if path is None:
         return LOADERS[str(source)]()
+    if is_idx(path):
+        return read_idx(path)
     if path.suffix.lower() == ".csv":
         return pick_target(path, *read_csv(path), target=target)
     return _READERS[path.suffix.lower()](path)
@@ -77,7 +81,7 @@ def _path(source: str | Path, target: str | None) -> Path | None:
             f"{brief(str(source), 200)}: there is no such home folder; write the whole path of the file."
         ) from error
     name = brief(str(source), 200)
-    if not named and path.suffix.lower() not in _ENDINGS:
+    if not named and not is_idx(path) and path.suffix.lower() not in _ENDINGS:
         if path.suffix or len(path.parts) > 1:
             raise ConfigError(
                 f"{name}: files that end in {brief(path.suffix) or 'nothing'!r} cannot be read; known endings are "
@@ -85,7 +89,7 @@ def _path(source: str | Path, target: str | None) -> Path | None:
             )
         raise ConfigError(
             f"Unknown data set {name!r}; known are {', '.join(map(repr, sorted(LOADERS)))}, or give the path of "
-            f"a file that ends in {', '.join(_ENDINGS)}."
+            f"a file that ends in {', '.join(_ENDINGS)}; a folder is written with a / at its end."
         )
     if target is not None and (named or path.suffix.lower() != ".csv"):
         raise ConfigError(f"{name}: target={brief(target)!r} names a column, which only a .csv file has; omit it.")
