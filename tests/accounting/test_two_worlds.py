@@ -324,6 +324,7 @@ GRID_ALGORITHMS = {
 GRID_UNITS = {
     "agent": {},
     "record": {"unit": "record"},
+    "person": {"unit": "person"},
     "promised record": {"unit": "record", "losses": sv.accounting.ConvexSmooth(2.0)},
     "promised agent": {"losses": sv.accounting.ConvexSmooth(2.0), "same_model": True},
     "contracting record": {"unit": "record", "losses": sv.accounting.ConvexSmooth(2.0, 0.5)},

@@ -217,7 +217,7 @@ def test_unclipped_gradients_have_no_sensitivity(make, name):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"unit": "row"}, "unit must be one of 'record', 'agent'; got 'row'"),
+        ({"unit": "row"}, "unit must be one of 'record', 'agent', 'person'; got 'row'"),
         ({"adjacency": "swap"}, "adjacency must be one of"),
         ({"norm": "linf"}, "Unknown norm 'linf'"),
         ({"batch_size": 5}, "exceeds the 4 record.* of agent 1"),

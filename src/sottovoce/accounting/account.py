@@ -267,6 +267,7 @@ def _stated(evidence: Evidence, agent: int, best: Statement) -> Guarantee:
         assumptions=() if infinite else assumptions(evidence, agent, best),
         meaning=None if infinite else best.meaning,
         details=best.details,
+        records_per_person=None if asked.question.persons is None else asked.question.persons.records,
     )
 
 

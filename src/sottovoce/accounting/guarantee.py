@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from sottovoce.accounting.tradeoff import Tradeoff
 from sottovoce.numbers import checked
+from sottovoce.problems import unit_in_words
 from sottovoce.rounding import shown
 
 Validity = Literal["exact", "sent-messages", "absorption", "amplified-by-iteration", "infinite"]
@@ -36,7 +37,7 @@ class Guarantee:
     Attributes:
         observer: who looks.
         agent: whose data are protected; the worst one when none was named.
-        unit: what may change: one "record" or the "agent"'s whole data.
+        unit: what may change: one "record", all records of one "person", or the "agent"'s whole data.
         adjacency: "replace" or "add-remove".
         rounds: how many were accounted.
         participation: in which of them the protected unit takes part.
@@ -51,11 +52,12 @@ class Guarantee:
         linear_gap: relative distance between the value attained and `linear_mu`, which is the upper end.
         meaning: what the word of `validity` means here, where its usual sentence does not say it.
         details: numbers of the proof that are worth showing beside epsilon, by name.
+        records_per_person: the most records of one person, where the unit is one and a problem computed the sensitivity; else None.
     """
 
     observer: str
     agent: int
-    unit: Literal["record", "agent"]
+    unit: Literal["record", "agent", "person"]
     adjacency: Literal["replace", "add-remove"]
     rounds: int
     participation: str
@@ -70,6 +72,7 @@ class Guarantee:
     linear_agent: int | None = None
     meaning: str | None = None
     details: tuple[tuple[str, float], ...] = ()
+    records_per_person: int | None = None
 
     @property
     def mu(self) -> float | None:
@@ -101,10 +104,12 @@ class Guarantee:
 
     def describe(self, deltas: Sequence[float] = ()) -> dict[str, Any]:
         """Plain values for JSON; infinity is written as null beside validity "infinite"."""
+        persons = {} if self.records_per_person is None else {"records_per_person": self.records_per_person}
         return {
             "observer": self.observer,
             "agent": self.agent,
             "unit": self.unit,
+            **persons,
             "adjacency": self.adjacency,
             "rounds": self.rounds,
             "participation": self.participation,
@@ -128,7 +133,7 @@ class Guarantee:
 
     def explain(self, delta: float | None = None) -> str:
         """One paragraph for people; with `delta`, epsilon is stated at it."""
-        what = "one record" if self.unit == "record" else "all data"
+        what = unit_in_words(self.unit, self.records_per_person)
         change = "replaced" if self.adjacency == "replace" else "added or removed"
         part = "" if self.participation == "every-round" else f", taking part: {self.participation}"
         head = f"Observer: {self.observer}. Protected: {what} of agent {self.agent} ({change}), {self.rounds} rounds{part}."

@@ -37,8 +37,9 @@ from sottovoce.problems.logistic_regression import LogisticRegression, logistic_
 from sottovoce.problems.mean_estimation import MeanEstimation, mean_estimation
 from sottovoce.problems.newton import minimise_logistic
 from sottovoce.problems.partition import add_feature_noise, label_counts, partition
+from sottovoce.problems.persons import Persons
 from sottovoce.problems.problem import Problem
-from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit
+from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, required_persons, unit_in_words
 from sottovoce.problems.split import Split, split
 from sottovoce.problems.synthetic import SyntheticRegression, synthetic_regression
 from sottovoce.problems.synthetic_clicks import synthetic_clicks
@@ -65,6 +66,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "MeanEstimation",
+    "Persons",
     "Problem",
     "QuadraticRecords",
     "Schema",

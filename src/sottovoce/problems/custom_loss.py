@@ -17,7 +17,7 @@ JAX is imported when a problem is made, not with this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Never
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from sottovoce.clipping import Clip, Norm, clip_vector
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import checked
+from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.records import pad_records
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
@@ -55,6 +56,7 @@ class CustomLoss:
         label_sets: the sets of labels that test records may come from; empty is any.
         kind: "custom_loss" or "classification".
         details: what else a description says.
+        persons: how many records one person may have; None: nothing is known of persons.
     """
 
     loss: Loss
@@ -67,6 +69,7 @@ class CustomLoss:
     label_sets: tuple[tuple[float, ...], ...] = ()
     kind: str = "custom_loss"
     details: Mapping[str, Any] = field(default_factory=dict)
+    persons: Persons | None = None
 
     box: ClassVar[float | None] = None
     losses: ClassVar[None] = None
@@ -166,6 +169,10 @@ class CustomLoss:
         """The same problem with every record's gradient clipped before averaging; the ridge is added after."""
         return replace(self, clip=Clip(clip, norm))
 
+    def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> CustomLoss:
+        """The same problem, in which a person has at most this many records, all at one agent; see `Problem.with_persons`."""
+        return replace(self, persons=declared_persons(records_per_person, persons, self.sizes))
+
     def sensitivity(
         self,
         *,
@@ -179,7 +186,7 @@ class CustomLoss:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`.
 
         Args:
-            unit: "agent" or "record": what is protected.
+            unit: "agent", "person" or "record": what is protected.
             adjacency: "replace" or "add-remove".
             norm: "l1" or "l2", that of the noise law.
             clip: the bound on a record's gradient; None for that of the problem.

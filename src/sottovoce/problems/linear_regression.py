@@ -10,6 +10,7 @@ gradient is hessian_k w - linear_k with hessian_k = (2/n_k) X_k' X_k + 2 ridge I
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from sottovoce.clipping import Clip, Norm, clip_to, largest_derivative
 from sottovoce.numbers import checked
 from sottovoce.problems.agent_data import agent_weights, pad_features, pad_targets, record_weights
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords, gram_extremes
+from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
@@ -39,6 +41,7 @@ class LinearRegression:
         sizes: records of each agent, [K].
         ridge: weight of ||w||^2.
         clip: how each record's gradient is clipped, or None.
+        persons: how many records one person may have; None: nothing is known of persons.
     """
 
     features: Floats
@@ -46,6 +49,7 @@ class LinearRegression:
     sizes: NDArray[np.int64]
     ridge: float
     clip: Clip | None = None
+    persons: Persons | None = None
 
     kind: ClassVar[str] = "linear_regression"
     box: ClassVar[float | None] = None
@@ -183,6 +187,10 @@ class LinearRegression:
         """The same problem with every record's gradient clipped before averaging; the ridge is added after."""
         return replace(self, clip=Clip(clip, norm))
 
+    def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> LinearRegression:
+        """The same problem, in which a person has at most this many records, all at one agent; see `Problem.with_persons`."""
+        return replace(self, persons=declared_persons(records_per_person, persons, self.sizes))
+
     def sensitivity(
         self,
         *,
@@ -196,7 +204,7 @@ class LinearRegression:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`.
 
         Args:
-            unit: "agent" or "record": what is protected.
+            unit: "agent", "person" or "record": what is protected.
             adjacency: "replace" or "add-remove".
             norm: "l1" or "l2", that of the noise law.
             clip: the bound on a record's gradient; None for that of the problem.

@@ -10,6 +10,7 @@ ridge makes it strongly convex everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ from sottovoce.problems.agent_data import (
 )
 from sottovoce.problems.constants import Constants, ConvexSmooth, gram_extremes
 from sottovoce.problems.newton import minimise_logistic
+from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
@@ -43,6 +45,7 @@ class LogisticRegression:
         sizes: records of each agent, [K].
         ridge: weight of ||w||^2 / 2.
         clip: how each record's gradient is clipped, or None.
+        persons: how many records one person may have; None: nothing is known of persons.
     """
 
     features: Floats
@@ -50,6 +53,7 @@ class LogisticRegression:
     sizes: NDArray[np.int64]
     ridge: float
     clip: Clip | None = None
+    persons: Persons | None = None
 
     kind: ClassVar[str] = "logistic_regression"
     box: ClassVar[float | None] = None
@@ -171,6 +175,10 @@ class LogisticRegression:
         """The same problem with every record's gradient clipped before averaging; the ridge is added after."""
         return replace(self, clip=Clip(clip, norm))
 
+    def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> LogisticRegression:
+        """The same problem, in which a person has at most this many records, all at one agent; see `Problem.with_persons`."""
+        return replace(self, persons=declared_persons(records_per_person, persons, self.sizes))
+
     def sensitivity(
         self,
         *,
@@ -184,7 +192,7 @@ class LogisticRegression:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`.
 
         Args:
-            unit: "agent" or "record": what is protected.
+            unit: "agent", "person" or "record": what is protected.
             adjacency: "replace" or "add-remove".
             norm: "l1" or "l2", that of the noise law.
             clip: the bound on a record's gradient; None for that of the problem.

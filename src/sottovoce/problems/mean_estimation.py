@@ -10,6 +10,7 @@ is promised.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked
 from sottovoce.problems.agent_data import agent_weights, pad_features, record_mask
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
+from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.sensitivity import (
     Adjacency,
@@ -44,12 +46,14 @@ class MeanEstimation:
         sizes: records of each agent, [K].
         radius: R, half the side of the box.
         clip: how each record's gradient is clipped, or None.
+        persons: how many records one person may have; None: nothing is known of persons.
     """
 
     points: Floats
     sizes: NDArray[np.int64]
     radius: float
     clip: Clip | None = None
+    persons: Persons | None = None
 
     kind: ClassVar[str] = "mean_estimation"
     has_accuracy: ClassVar[bool] = False
@@ -165,6 +169,10 @@ class MeanEstimation:
         """The same problem with every record's gradient clipped before averaging."""
         return replace(self, clip=Clip(clip, norm))
 
+    def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> MeanEstimation:
+        """The same problem, in which a person has at most this many records, all at one agent; see `Problem.with_persons`."""
+        return replace(self, persons=declared_persons(records_per_person, persons, self.sizes))
+
     def sensitivity(
         self,
         *,
@@ -178,13 +186,13 @@ class MeanEstimation:
         """The largest change of one agent's gradient, in `norm`, when the protected unit changes.
 
         Derived in the module `sensitivity`: agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches
-        of B distinct records.
+        of B distinct records; person as many times as much as it has records there.
 
         Without clipping the box takes the place of 2C: at the same model ||x - x'||_2 <= 2 R sqrt(d) and ||x - x'||_1
         <= 2 R d.
 
         Args:
-            unit: "record" (at the same model) or "agent" (between any two models).
+            unit: "record" or "person" (at the same model), or "agent" (between any two models).
             adjacency: "replace" or "add-remove".
             norm: of the noise's law: "l1" for Laplace, "l2" for Gaussian and L2Laplace.
             clip: a bound applied elsewhere; None is the problem's own.
@@ -193,18 +201,19 @@ class MeanEstimation:
 
         Raises:
             ConfigError: the request contradicts the problem.
-            UnsupportedClaim: unit="agent" without clipping.
+            UnsupportedClaim: unit="agent" without clipping, or a person whose records an agent cannot do without.
         """
         used = effective_clip(clip, self.clip, norm)
         if used is None:
             diameter = box_diameter(self.radius, unit=unit, norm=norm, dimension=self.dimension)
         else:
             diameter = clipped_diameter(used, norm=norm, dimension=self.dimension)
+        persons = self.persons if unit == "person" else None
         value = gradient_sensitivity(
-            diameter=diameter, unit=unit, adjacency=adjacency, sizes=self.sizes, batch_size=batch_size, agent=agent
-        )
+            diameter=diameter, unit=unit, adjacency=adjacency, sizes=self.sizes, batch_size=batch_size, agent=agent, persons=persons
+        )  # fmt: skip
         compares: Compares = "any two models" if unit == "agent" else "same model"
-        return Sensitivity(value, unit=unit, adjacency=adjacency, norm=norm, compares=compares)
+        return Sensitivity(value, unit=unit, adjacency=adjacency, norm=norm, compares=compares, persons=persons)
 
     def describe(self) -> dict[str, Any]:
         """What names this problem, JSON-able."""

@@ -9,7 +9,7 @@ JAX, a party calls them on NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
+from sottovoce.problems.persons import Persons
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit
 
 Array = Any  # a NumPy or JAX array
@@ -108,6 +109,22 @@ class Problem(Protocol):
     def with_clipping(self, clip: float, norm: Norm) -> Problem:
         """The same problem with every record's gradient clipped before averaging; the ridge is added after."""
 
+    @property
+    def persons(self) -> Persons | None:
+        """How many records one person may have, all at one agent; None: nothing is known of persons."""
+
+    def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> Problem:
+        """The same problem, in which a person has at most this many records, all at one agent: what unit="person" protects.
+
+        Args:
+            records_per_person: m, the most records of one person, declared and public.
+            persons: K arrays of whole numbers, whose record each one is, [n_k]. They are held against m and against each other, and
+                not kept. None: m is promised, and guarantees say that it was not checked.
+
+        Raises:
+            ConfigError: a person with more records, or with records at two agents.
+        """
+
     def sensitivity(
         self,
         *,
@@ -121,7 +138,7 @@ class Problem(Protocol):
         """The largest change of one agent's gradient when the protected unit changes, marked with what it compares.
 
         Args:
-            unit: "agent" or "record": what is protected.
+            unit: "agent", "person" or "record": what is protected.
             adjacency: "replace" or "add-remove".
             norm: "l1" or "l2", that of the noise law.
             clip: the bound on a record's gradient; None for that of the problem.
@@ -136,11 +153,13 @@ class Problem(Protocol):
 def describe(problem: Problem, **parameters: float) -> dict[str, Any]:
     """Return the JSON-able description shared by all problems, with the problem's own parameters added."""
     clip = problem.clip
+    persons = {} if problem.persons is None else {"records_per_person": problem.persons.records}
     return {
         "kind": problem.kind,
         "num_agents": problem.num_agents,
         "dimension": problem.dimension,
         "sizes": [int(size) for size in problem.sizes],
         "clip": None if clip is None else {"bound": clip.bound, "norm": clip.norm},
+        **persons,
         **parameters,
     }

@@ -8,12 +8,19 @@ ridge that is no data:
     agent    add-remove   C                C             an average of norm <= C appears, or is replaced by zero
     record   replace      2C / n_k         2C / B        (g_i - g_i') / n
     record   add-remove   2C / n_k         2C / B        the divisor follows the data: see below
+    person   replace      2C m' / n_k      2C m'' / B    m' = min(m, n_k) records change, m'' = min(m, B) of a batch
+    person   add-remove   2C m' / n_k      2C m'' / B    where the agent has more than m records, or at least m + B
 
 Add-remove with divisor n, n the larger set: mean_n - mean_{n-1} = (g_n - mean_{n-1}) / n, of norm <= 2C/n, attained
 when g_n = -mean_{n-1}. C/n would hold only for a fixed divisor. Batches have a fixed B: where the removed record was
 drawn another one stands, hence 2C/B.
 
-The record rows compare gradients AT THE SAME MODEL. The agent rows hold between any two models only where nothing is added
+A person has at most m records, all at one agent (`persons`). With j <= m of n taken away, mean_n - mean_{n-j} is the sum of
+the j differences g_i - mean_{n-j}, over n: at most 2C j/n, attained as above. With j more than the n at hand it is at most
+2C j/(n + j) <= 2C min(m, n)/n. Batches are compared by the same draw, in which others stand for those taken away; that
+takes B records besides the person's. An agent that is left without records, or without a whole batch, is refused.
+
+The record and person rows compare gradients AT THE SAME MODEL. The agent rows hold between any two models only where nothing is added
 after clipping: a ridge is a public function of the model, but moving from one model to another changes it by ridge times the
 distance, which nothing bounds. With a ridge the agent rows too hold at the same model only. A `Sensitivity` says which.
 
@@ -35,8 +42,9 @@ from numpy.typing import NDArray
 from sottovoce.clipping import Clip, Norm, check_norm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import is_whole
+from sottovoce.problems.persons import Persons
 
-Unit = Literal["record", "agent"]
+Unit = Literal["record", "agent", "person"]
 Adjacency = Literal["replace", "add-remove"]
 Compares = Literal["same model", "any two models"]
 
@@ -45,30 +53,42 @@ class Sensitivity(float):
     """A sensitivity that knows what it is true for; as a number it is a float, and arithmetic with it gives plain floats.
 
     Attributes:
-        unit: what may change, "record" or "agent".
+        unit: what may change, "record", "agent" or "person".
         adjacency: "replace" or "add-remove".
         norm: in which the change is measured.
         compares: gradients at the "same model", or at "any two models".
+        persons: what is known of persons, where the unit is one; else None.
     """
 
     unit: Unit
     adjacency: Adjacency
     norm: Norm
     compares: Compares
+    persons: Persons | None
 
-    def __new__(cls, value: float, *, unit: Unit, adjacency: Adjacency, norm: Norm, compares: Compares) -> Sensitivity:
+    def __new__(
+        cls,
+        value: float,
+        *,
+        unit: Unit,
+        adjacency: Adjacency,
+        norm: Norm,
+        compares: Compares,
+        persons: Persons | None = None,
+    ) -> Sensitivity:
         """Mark a number."""
         made = super().__new__(cls, value)
-        made.unit, made.adjacency, made.norm, made.compares = unit, adjacency, norm, compares
+        made.unit, made.adjacency, made.norm, made.compares, made.persons = unit, adjacency, norm, compares, persons
         return made
 
-    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, str]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
         """What copies and pickles are made from."""
-        marks: dict[str, str] = {
+        marks: dict[str, Any] = {
             "unit": self.unit,
             "adjacency": self.adjacency,
             "norm": self.norm,
             "compares": self.compares,
+            "persons": self.persons,
         }
         return (float(self),), marks
 
@@ -81,22 +101,26 @@ def gradient_sensitivity(
     sizes: NDArray[np.int64],
     batch_size: int | None = None,
     agent: int | None = None,
+    persons: Persons | None = None,
 ) -> float:
     """Return the largest change of one agent's gradient, by the table of this module.
 
     Args:
         diameter: the largest difference of two record gradients, 2C when clipped to C, in the norm of the noise's law.
-        unit: "record" or "agent".
+        unit: "record", "agent" or "person".
         adjacency: "replace" or "add-remove".
         sizes: the number of records of each agent, [K].
         batch_size: distinct records per batch; None is the full gradient.
         agent: the agent asked about; None is the worst of all.
+        persons: what is known of persons; needed for unit="person".
 
     Returns:
         The sensitivity.
 
     Raises:
-        ConfigError: an unknown unit or adjacency, an agent that does not exist, a batch larger than an agent's data.
+        ConfigError: an unknown unit or adjacency, an agent that does not exist, a batch larger than an agent's data, persons of
+            whom nothing is known.
+        UnsupportedClaim: a person whose records an agent cannot do without.
     """
     _check_choice(unit, name="unit", allowed=get_args(Unit))
     _check_choice(adjacency, name="adjacency", allowed=get_args(Adjacency))
@@ -104,7 +128,44 @@ def gradient_sensitivity(
     divisor = smallest if batch_size is None else _checked_batch_size(batch_size, sizes, agent)
     if unit == "agent":
         return diameter if adjacency == "replace" else diameter / 2.0
-    return diameter / divisor
+    if unit == "record":
+        return diameter / divisor
+    most = required_persons(persons).records
+    if adjacency == "add-remove":
+        _refuse_nothing_left(most, smallest, batch_size)
+    return diameter * min(most, divisor) / divisor
+
+
+def required_persons(persons: Persons | None) -> Persons:
+    """Refuse to speak of persons of whom nothing is known.
+
+    Raises:
+        ConfigError: saying how to declare them.
+    """
+    if persons is None:
+        raise ConfigError(
+            "unit='person' needs to know how many records one person may have, and that they are all at one agent; this problem "
+            "says nothing of persons. Use problem.with_persons(records_per_person=m, persons=[...]). There is no default."
+        )
+    return persons
+
+
+def unit_in_words(unit: Unit, most: int | None = None) -> str:
+    """What is protected, as sentences say it; `most` is the largest number of records of one person, where it is known."""
+    if unit == "person":
+        return f"all records of one person{'' if most is None else f' (at most {most})'}"
+    return "one record" if unit == "record" else "all data"
+
+
+def _refuse_nothing_left(most: int, smallest: int, batch_size: int | None) -> None:
+    """Refuse to take a person away where too few records would remain to compute a gradient from."""
+    needed = 1 if batch_size is None else batch_size
+    if smallest - most < needed:
+        raise UnsupportedClaim(
+            f"adjacency='add-remove' with unit='person': a person may have {most} of an agent's {smallest} records, and without them "
+            f"fewer than the {needed} that a gradient needs would remain. Use adjacency='replace', or agents with at least "
+            f"{most + needed} records."
+        )
 
 
 def clipped_diameter(clip: Clip, *, norm: Norm, dimension: int) -> float:
@@ -206,12 +267,12 @@ def clipped_sensitivity(
 ) -> Sensitivity:
     """The largest change of one agent's clipped gradient, in `norm`, when the protected unit changes.
 
-    Agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches of B distinct records. The ridge is not data, but with one
-    even an agent's gradients are compared at the same model only.
+    Agent 2C (replace) or C (add-remove); record 2C/n_k, or 2C/B for batches of B distinct records; person as many times as much as it
+    has records there. The ridge is not data, but with one even an agent's gradients are compared at the same model only.
 
     Args:
-        problem: with `clip`, `dimension`, `ridge` and `sizes`.
-        unit: "record" (at the same model) or "agent" (between any two models, where there is no ridge).
+        problem: with `clip`, `dimension`, `ridge`, `sizes` and, for persons, `persons`.
+        unit: "record" or "person" (at the same model), or "agent" (between any two models, where there is no ridge).
         adjacency: "replace" or "add-remove".
         norm: of the noise's law: "l1" for Laplace, "l2" for Gaussian and L2Laplace.
         clip: a bound applied elsewhere; None is the problem's own.
@@ -220,12 +281,14 @@ def clipped_sensitivity(
 
     Raises:
         ConfigError: nothing is clipped, or the request contradicts the problem.
+        UnsupportedClaim: a person whose records an agent cannot do without.
     """
     used = required_clip(effective_clip(clip, problem.clip, norm))
     diameter = clipped_diameter(used, norm=norm, dimension=problem.dimension)
+    persons = problem.persons if unit == "person" else None
     value = gradient_sensitivity(
-        diameter=diameter, unit=unit, adjacency=adjacency, sizes=problem.sizes, batch_size=batch_size, agent=agent
-    )
+        diameter=diameter, unit=unit, adjacency=adjacency, sizes=problem.sizes, batch_size=batch_size, agent=agent, persons=persons
+    )  # fmt: skip
     anywhere = unit == "agent" and problem.ridge == 0
     compares: Compares = "any two models" if anywhere else "same model"
-    return Sensitivity(value, unit=unit, adjacency=adjacency, norm=norm, compares=compares)
+    return Sensitivity(value, unit=unit, adjacency=adjacency, norm=norm, compares=compares, persons=persons)

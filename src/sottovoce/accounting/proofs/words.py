@@ -6,6 +6,7 @@ from sottovoce.accounting.proofs.proof import Statement
 from sottovoce.accounting.question.asked import Asked
 from sottovoce.accounting.question.participation import Poisson, describe_participation
 from sottovoce.observers import View
+from sottovoce.problems import unit_in_words
 
 
 def why_clear(evidence: Evidence, agent: int) -> str:
@@ -62,7 +63,7 @@ def unsupported(evidence: Evidence) -> str:
     """What to do when nothing is proved."""
     asked = evidence.asked
     of_agent = asked.unit == "agent"
-    what = f"a guarantee for one record under '{asked.algorithm.name}' with '{asked.noise.name}' noise"
+    what = f"a guarantee for {_protected(asked)} under '{asked.algorithm.name}' with '{asked.noise.name}' noise"
     if of_agent:
         what = f"a guarantee for an agent whose gradients are bounded at the same model only, under '{asked.algorithm.name}' with '{asked.noise.name}' noise,"
     why = "needs a promise: the two worlds take gradients at different points, so that other records' gradients change too"
@@ -94,7 +95,7 @@ def assumptions(evidence: Evidence, agent: int, stated: Statement) -> tuple[str,
         )
     if evidence.random_links:
         made.append("which links are active does not depend on data; it holds for every pattern of active links")
-    return (*made, *_of_presence(asked), *_of_local_steps(asked), *stated.premises)
+    return (*made, *_of_persons(asked), *_of_presence(asked), *_of_local_steps(asked), *stated.premises)
 
 
 def known_draw(asked: Asked) -> tuple[str, ...]:
@@ -106,8 +107,14 @@ def known_draw(asked: Asked) -> tuple[str, ...]:
     )
 
 
+def _protected(asked: Asked) -> str:
+    persons = asked.question.persons
+    return unit_in_words(asked.unit, None if persons is None else persons.records)
+
+
 def _of_sensitivity(asked: Asked, agent: int) -> str:
-    sensitivity, change = float(asked.sensitivity[agent]), "one record" if asked.unit == "record" else "its data"
+    sensitivity = float(asked.sensitivity[agent])
+    change = "its data" if asked.unit == "agent" else _protected(asked)
     if asked.clip is not None:
         return (
             f"every update is clipped as a whole to {asked.clip.bound:g} in {asked.clip.norm}, so that a change of {change} moves it by at most "
@@ -144,6 +151,22 @@ def _of_participation(asked: Asked) -> list[str]:
     if participation.record_norm is not None:
         made.append(f"one record's part of a gradient has norm at most {participation.record_norm:g}")
     return made
+
+
+def _of_persons(asked: Asked) -> tuple[str, ...]:
+    """What a person's sensitivity rests on; the numbers of records are public, unless they are what differs."""
+    if asked.unit != "person":
+        return ()
+    persons = asked.question.persons
+    most = "" if persons is None else f" and at most {persons.records} of them"
+    how = "checked on the records at hand" if persons is not None and persons.checked else "promised, not checked"
+    made = f"all records of one person are at one agent{most} ({how})"
+    if asked.adjacency == "replace":
+        return (
+            made,
+            "two data sets differ in the values of all records of one person: how many records each person has, and at which agent, is public",
+        )
+    return made, "the records of one person are there or not, and the size of the noise is the same either way"
 
 
 def _of_presence(asked: Asked) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ An update of norm at most C takes the place of a gradient step. Whatever an agen
     agent, replace                 any two updates differ by at most 2C, at any two models
     agent, add-remove              an update appears, or is replaced by nothing: C
     record, replace or add-remove  the rest of the agent's records remain, and its update may turn round: 2C
+    person, replace or add-remove  the same, however many of the agent's records are that person's: 2C
 
-So the record gains nothing over its agent here.
+So the record and the person gain nothing over their agent here.
 """
 
 import numpy as np

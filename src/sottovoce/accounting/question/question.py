@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sottovoce.accounting.question.participation import Participation, Poisson, check_fits
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import chosen, positive_numbers, whole
-from sottovoce.problems import Adjacency, ConvexSmooth, Sensitivity, Unit
+from sottovoce.problems import Adjacency, ConvexSmooth, Persons, Sensitivity, Unit
 from sottovoce.resources import refuse_too_many_rounds
 
 
@@ -29,6 +29,13 @@ ADJACENCY = cast("Adjacency", Unsaid("replace"))
 PARTICIPATION = cast("Participation", Unsaid("every-round"))
 
 
+_EVERY_ROUND = {  # why a unit of several records takes part in every round
+    "agent": "an agent's data enter every round",
+    "person": "the records of one person may enter different rounds, and several of them one batch, so that neither rounds without that "
+    "person nor the secret draw of one record limits what it shows",
+}
+
+
 class MissingNumber(ConfigError, TypeError):
     """A question without the number of rounds, or without a sensitivity."""
 
@@ -41,14 +48,14 @@ class Question:
         rounds: exchanges. The gradient of the last round counts only where it is sent or released.
         sensitivity: the largest change of one round's gradient when the protected unit changes, in the norm of the noise's law (l1 for
             Laplace, l2 otherwise). unit="agent": between any two gradients of the agent, unless `same_model` says otherwise.
-            unit="record": at the same model. One number, or one per agent. A plain number is the caller's claim; what
+            unit="record" or "person": at the same model. One number, or one per agent. A plain number is the caller's claim; what
             `problem.sensitivity` returns says itself what it is true for.
-        unit: what is protected: the agent's whole data, or one record.
+        unit: what is protected: the agent's whole data, all records of one person, or one record. All records of a person are at one agent.
         adjacency: how two worlds differ; it must be the one the sensitivity was computed for.
         participation: rounds in which the protected record takes part.
         losses: a promise about all local losses, or None.
         agent: whose data; None is the worst agent outside the observer.
-        same_model: whether the sensitivity compares gradients at the same model only; None: for a record yes; for an agent, as a
+        same_model: whether the sensitivity compares gradients at the same model only; None: for a record and a person yes; for an agent, as a
             `Sensitivity` says of itself, and yes under losses with nu > 0, whose gradients move apart with the models.
 
     Raises:
@@ -86,12 +93,17 @@ class Question:
     def compares_same_model(self) -> bool:
         """Whether the sensitivity compares gradients at the same model only.
 
-        A record's does. An agent's does where the losses are promised to be strongly convex, since such gradients move apart with the models.
+        A record's and a person's do. An agent's does where the losses are promised to be strongly convex, since such gradients move apart with the models.
         """
         if self.same_model is not None:
             return bool(self.same_model)
         marked = any(one.compares == "same model" for one in self._marked)
-        return self.unit == "record" or marked or (self.losses is not None and self.losses.nu > 0)
+        return self.unit != "agent" or marked or (self.losses is not None and self.losses.nu > 0)
+
+    @property
+    def persons(self) -> Persons | None:
+        """What is known of persons, where a problem computed their sensitivity."""
+        return next((one.persons for one in self._marked), None)
 
     @property
     def norms(self) -> set[str]:
@@ -161,9 +173,9 @@ def _check_same_model(question: Question) -> None:
         return
     if not isinstance(same, bool | np.bool_):
         raise ConfigError(f"same_model = {same!r}; it must be True, False or None.")
-    if question.unit == "record" and not same:
+    if question.unit != "agent" and not same:
         raise ConfigError(
-            "unit='record' with same_model=False: a record's sensitivity is known at the same model only. Leave same_model out."
+            f"unit='{question.unit}' with same_model=False: a {question.unit}'s sensitivity is known at the same model only. Leave same_model out."
         )
     if not same and losses is not None and losses.nu > 0:
         raise ConfigError(
@@ -176,9 +188,9 @@ def _check_same_model(question: Question) -> None:
 def _check_participation(question: Question) -> None:
     participation = question.participation
     check_fits(participation, question.rounds)
-    if question.unit == "agent" and participation != "every-round":
+    if question.unit != "record" and participation != "every-round":
         raise ConfigError(
-            f"participation = {participation!r} speaks of single records; an agent's data enter every round. Use unit='record'."
+            f"participation = {participation!r} speaks of single records; {_EVERY_ROUND[question.unit]}. Leave it out, or use unit='record'."
         )
     if isinstance(participation, Poisson) and question.adjacency == "replace":
         least = float(np.max(np.asarray(question.sensitivity, dtype=float))) / 2.0
@@ -202,6 +214,6 @@ def _check_marks(one: Sensitivity, question: Question) -> None:
             )
     if one.compares == "same model" and question.same_model is not None and not question.same_model:
         raise ConfigError(
-            f"same_model=False, but the sensitivity {float(one):g} compares gradients at the same model only (one record, or a ridge added after "
+            f"same_model=False, but the sensitivity {float(one):g} compares gradients at the same model only (a record, a person, or a ridge added after "
             f"clipping, whose gradients move apart with the models). Leave same_model out."
         )
