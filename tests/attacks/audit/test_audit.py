@@ -8,7 +8,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.attacks.audit import audit
-from sottovoce.attacks.audit.canaries import canary_worlds, record_worlds
+from sottovoce.attacks.audit.canaries import canary_worlds, person_worlds, record_worlds
 from sottovoce.studies.audit import cells_of
 
 RING, HUB = sv.topologies.ring(5), sv.topologies.federation(5)
@@ -130,6 +130,31 @@ def test_a_record_of_a_real_problem_is_audited_with_its_own_gradients():
     assert (found.agent, found.attack) == (3, "transcript")
     assert found.passed
     assert 0.6 < found.auc.value < 1.0
+
+
+@pytest.mark.parametrize(("unit", "passes"), [("person", True), ("record", False)])
+def test_a_person_of_a_real_problem_stays_within_its_sensitivity_and_leaves_that_of_a_record(unit, passes):
+    features = np.tile([30.0, 40.0], (5, 6, 1))
+    problem = sv.problems.linear_regression(features, np.full((5, 6), 1e4)).with_clipping(1.0, "l2").with_persons(3)
+    worlds = person_worlds(problem, 3, [1, 2, 5], [(np.array([30.0, 40.0]), -1e4)] * 3)
+    # A record's number, claimed for a person, forgets that there are three.
+    size = float(problem.sensitivity(unit=unit, adjacency="replace", norm="l2"))
+    found = audit(
+        RING, ATC, sv.noise.independent(sv.noise.Gaussian(std=0.5)), EVERYTHING, **(ASKED | {"sensitivity": size, "pairs": 1000}),
+        unit="person", worlds=worlds,
+    )  # fmt: skip
+    assert found.agent == 3
+    assert found.passed is passes
+    assert (found.guarantee.validity, found.gaussian.estimate > 2 * found.guarantee.mu) == ("exact", not passes)
+
+
+@pytest.mark.parametrize(
+    ("records", "said"), [([], "0 replacements"), ([1, 1], "name each record"), ([0, 1, 2], "records_per_person = 2")]
+)
+def test_worlds_of_a_person_differ_in_as_many_records_as_it_may_have(records, said):
+    problem = sv.problems.mean_estimation(np.zeros((2, 4, 1)), radius=1.0).with_persons(2)
+    with pytest.raises(sv.ConfigError, match=said):
+        person_worlds(problem, 0, records, [(np.ones(1),)] * len(records))
 
 
 def test_strong_convexity_that_is_promised_is_kept_by_the_canaries():

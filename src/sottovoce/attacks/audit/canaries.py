@@ -9,11 +9,12 @@ worlds). With a unit vector e, in the norm of the noise's law, and the sensitivi
 so that any two gradients of agent p at the same model differ by exactly Delta. Where whole updates are clipped to C, the records are so large that
 every update is clipped: the updates are -C e and C e, or 0 and C e.
 
-`record_worlds` changes one record of a real problem instead. Gradients then react to what agents hear, and how far apart the worlds are is for the
+`record_worlds` changes one record of a real problem instead, `person_worlds` all records of one person. Gradients then react to what agents hear, and how far apart the worlds are is for the
 data to say: never further than the sensitivity if that is true.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +128,33 @@ def record_worlds(problem: Any, agent: int, record: int, replacement: tuple[Any,
     _check_values(problem, changed, k, i)
     new_fields = {"arrays": {**problem.arrays, **changed}} if custom else changed
     return problem, dataclasses.replace(problem, **new_fields)
+
+
+def person_worlds(problem: Any, agent: int, records: Sequence[int], replacements: Sequence[tuple[Any, ...]]) -> Worlds:
+    """The problem, and the same one with all records of one person replaced.
+
+    Args:
+        problem: as for `record_worlds`; what it declares of persons must hold.
+        agent: where the person's records are.
+        records: which of the agent's records they are.
+        replacements: the new records, in the same order.
+
+    Raises:
+        ConfigError: records that are named twice, more of them than a person may have, or others than there are replacements for.
+        UnsupportedClaim: another kind of problem.
+    """
+    if len(set(records)) != len(records) or len(records) != len(replacements) or not len(records):
+        raise ConfigError(
+            f"records = {list(records)} and {len(replacements)} replacements; name each record of the person once, with one replacement."
+        )
+    if problem.persons is not None and len(records) > problem.persons.records:
+        raise ConfigError(
+            f"{len(records)} records of one person, but the problem declares records_per_person = {problem.persons.records}. Change fewer."
+        )
+    changed = problem
+    for record, replacement in zip(records, replacements, strict=True):
+        _, changed = record_worlds(changed, agent, record, replacement)
+    return problem, changed
 
 
 def _record_names(problem: Any) -> tuple[str, ...]:
