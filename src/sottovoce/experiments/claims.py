@@ -21,7 +21,7 @@ from sottovoce.clipping import Clip, Norm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise import Noise
 from sottovoce.numbers import per_agent
-from sottovoce.problems import Adjacency, ConvexSmooth, Unit
+from sottovoce.problems import Adjacency, ConvexSmooth, Sensitivity, Unit, required_persons
 
 _ROUNDING = 1e-12  # relative: two ways to compute the same bound may differ by this
 
@@ -64,7 +64,7 @@ class Claims:
         """
         update = clipped_update(algorithm, noise)
         if update is not None:
-            return [update_sensitivity(update, unit=self.unit, adjacency=self.adjacency)] * problem.num_agents
+            return [self._of_update(problem, update)] * problem.num_agents
         try:
             return [
                 problem.sensitivity(
@@ -73,12 +73,22 @@ class Claims:
                 for agent in range(problem.num_agents)
             ]
         except ConfigError as error:
-            if problem.clip is not None:
+            if problem.clip is not None or problem.box is not None:
                 raise
             raise ConfigError(
                 "the gradients of this problem are not clipped, so that no sensitivity is true for a run of it. Use "
                 "problem.with_clipping(clip, norm), and its sensitivity."
             ) from error
+
+    def _of_update(self, problem: Any, clip: Clip) -> float:
+        """What the clip of whole updates allows; for a person, of whom something must be known all the same: that it is at one agent."""
+        value = update_sensitivity(clip, unit=self.unit, adjacency=self.adjacency)
+        if self.unit != "person":
+            return value
+        persons = required_persons(problem.persons)
+        return Sensitivity(
+            value, unit="person", adjacency=self.adjacency, norm=clip.norm, compares="any two models", persons=persons
+        )
 
     def kept(self, problem: Any, algorithm: Algorithm, noise: Noise) -> "Claims":
         """These claims as a run of the problem keeps them: where 2C holds at the same model only, they say so.

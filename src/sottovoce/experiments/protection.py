@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sottovoce.accounting import Participation, cyclic
-from sottovoce.errors import UnsupportedClaim
+from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import CyclicSection, PrivacySection, PromiseSection, asked
 from sottovoce.experiments.config.problem import ClassificationProblem
 from sottovoce.experiments.config.topology import FederationTopology
 from sottovoce.observers import Observer, final_model, observer_named
-from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
+from sottovoce.problems import LOADERS, Adjacency, ConvexSmooth, Problem, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,12 @@ def protection(config: Config, problem: Problem) -> Privacy | None:
 
     Raises:
         UnsupportedClaim: the problem is asked for a promise about its losses, and can make none.
+        ConfigError: persons are to be protected of whom nothing is known, or are known and single records are to be protected.
     """
     section, noise = config.privacy, config.noise
     if section is None:
         return None
+    _check_persons(section, problem)
     budget = section.budget
     delta = section.delta
     if delta is None and isinstance(noise, LawSection):
@@ -89,6 +91,20 @@ def protection(config: Config, problem: Problem) -> Privacy | None:
         ),
         premises=_premises(config, section),
     )
+
+
+def _check_persons(section: PrivacySection, problem: Problem) -> None:
+    """Refuse a unit that is not what the data say of persons."""
+    if section.unit == "person" and problem.persons is None:
+        raise ConfigError(
+            '[privacy] unit: "person" protects all records of one person, and [problem] does not say whom a record is about. Name the column '
+            'in [problem] person, and the most records that one person may have in records_per_person; or use unit = "record" or "agent".'
+        )
+    if section.unit == "record" and problem.persons is not None:
+        raise ConfigError(
+            '[privacy] unit: "record" protects one row, not one person, and [problem] person says that persons may have several. Write unit = '
+            '"person", or remove person and records_per_person.'
+        )
 
 
 def _losses(section: PrivacySection, problem: Problem) -> ConvexSmooth | None:
@@ -126,14 +142,22 @@ def _premises(config: Config, section: PrivacySection) -> tuple[str, ...]:
 def _premises_about_records(config: Config, section: PrivacySection) -> list[str]:
     """What is public of the agents' numbers of records, and how often one of them is used."""
     made, batches = [], config.algorithm.batch_size is not None
-    one_record = section.unit == "record" and section.clips == "records"
+    by_records = section.unit != "agent" and section.clips == "records"
+    if section.unit == "record" and _from_file(config):
+        made.append("a record is one row of the file, not one person, unless each person has one row")
     if isinstance(config.topology, FederationTopology) and config.topology.weights == "records":
         made.append("every agent's number of records is public: it sets the agent's weight")
-    elif one_record and not batches:
+    elif by_records and not batches:
         made.append("every agent's number of records is public: it enters the sensitivity")
-    if one_record and batches and section.participation == "every-round":
+    if by_records and batches and section.participation == "every-round":
         made.append("any record may be drawn in any round, so the value is an upper bound")
     return made
+
+
+def _from_file(config: Config) -> bool:
+    """Whether records are somebody's own: neither bundled nor made."""
+    problem = config.problem
+    return problem.data not in LOADERS and problem.data not in problem.sizes
 
 
 def _watched(name: str, listed: Sequence[str]) -> Observer:

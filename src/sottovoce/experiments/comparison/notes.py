@@ -11,6 +11,7 @@ from sottovoce.experiments.claims import Claims, clipping
 from sottovoce.experiments.comparison.result import Row
 from sottovoce.experiments.releases import NOT_COMPUTED, largest
 from sottovoce.noise import Noise
+from sottovoce.problems import unit_in_words
 
 
 def notes(
@@ -34,7 +35,7 @@ def notes(
         rounds: of every run.
         delta: of every epsilon.
     """
-    what = "one record" if claims.unit == "record" else "all data"
+    what = unit_in_words(claims.unit, problem.persons.records if claims.unit == "person" else None)
     change = "replaced" if claims.adjacency == "replace" else "added or removed"
     made = {
         f"Epsilon is at delta = {delta:g} after {rounds} rounds, for {what} of the agent that the observer learns most of ({change}).": None

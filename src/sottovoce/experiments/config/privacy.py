@@ -1,6 +1,6 @@
 """What the [privacy] table of an experiment's file may say, and the names of observers in it.
 
-unit = "record"                                       what is protected
+unit = "record"                                       what is protected; or "agent", or "person": all records of one, at most [problem] records_per_person
 clip = 1.0                                            bound on what is clipped, in clip_norm
 clip_norm = "l2"
 clips = "records"                                     every record's gradient, or "update": what an agent adds in a round
@@ -102,10 +102,16 @@ def _participation(given: Any) -> Any:
     raise wrong(f'write "every-round", "once" or {{ times = .., gap = .. }}; given {brief_value(given)}')
 
 
+_EVERY_ROUND = {  # why a unit of several records takes part in every round
+    "agent": "whose data enter every round",
+    "person": "whose records may enter different rounds",
+}
+
+
 class PrivacySection(Section):
     """What is protected and the clipping that bounds what it can change; who looks, and how much they may learn."""
 
-    unit: Literal["record", "agent"]
+    unit: Literal["record", "agent", "person"]
     clip: Positive
     clip_norm: Literal["l1", "l2"]
     clips: Literal["records", "update"] = "records"
@@ -120,9 +126,9 @@ class PrivacySection(Section):
 
     @model_validator(mode="after")
     def _keys_fit(self) -> Self:
-        if self.unit == "agent" and self.participation != "every-round":
+        if self.unit != "record" and self.participation != "every-round":
             raise wrong(
-                'participation speaks of single records, and unit is "agent", whose data enter every round; remove participation'
+                f'participation speaks of single records, and unit is "{self.unit}", {_EVERY_ROUND[self.unit]}; remove participation'
             )
         listed = [observer_named(name) for name in self.observers or ()]
         for position, observer in enumerate(listed):
