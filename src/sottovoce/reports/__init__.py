@@ -23,6 +23,7 @@ from sottovoce.reports.similarity import similarity_curves
 if TYPE_CHECKING:
     from sottovoce.reports.demo import demo_figures
     from sottovoce.reports.pairs import MU, OBSERVER, SOURCE, drawable, pairs_figures
+    from sottovoce.reports.run_figures import run_figure
     from sottovoce.reports.sandwich import audit_table, sandwiches
     from sottovoce.reports.scores import audit_figures, score_histograms
 
@@ -31,6 +32,7 @@ __getattr__ = imported_later(
     {
         "demo": ("demo_figures",),
         "pairs": ("MU", "OBSERVER", "SOURCE", "drawable", "pairs_figures"),
+        "run_figures": ("run_figure",),
         "sandwich": ("audit_table", "sandwiches"),
         "scores": ("audit_figures", "score_histograms"),
     },
@@ -49,6 +51,7 @@ __all__ = [
     "loss_by_distance",
     "network",
     "reconstructions",
+    "run_figure",
     "sandwiches",
     "save",
     "scaling",

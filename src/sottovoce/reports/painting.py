@@ -1,0 +1,192 @@
+"""Paint a picture value with Matplotlib: the only thing that this module knows of is `pictures.Picture`."""
+
+import textwrap
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Annotation
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    MaxNLocator,
+    NullLocator,
+    PercentFormatter,
+    StrMethodFormatter,
+)
+
+from sottovoce.reports import style
+from sottovoce.reports.caption import put_caption
+from sottovoce.reports.pictures.colours import ink
+from sottovoce.reports.pictures.picture import Axis, Key, Level, Line, Panel, Picture, spread
+
+RANGE_AT = 0.97  # of a panel's width: where the range around a level stands
+LABEL_SIZE = 9.5  # points
+LABEL_GAP = 1.3 * LABEL_SIZE  # points between the middles of two labels
+NOTE_LETTERS = 56
+DASHES: dict[str, Any] = {
+    "solid": "-", "dashed": (0, (6, 1.5)), "dotted": (0, (1.2, 1.2)), "dashdot": (0, (6, 1.5, 1.2, 1.5)), "none": "",
+}  # fmt: skip
+LABEL, FACTS, NOTE = "line-end", "facts", "note"  # by which tests and callers find texts
+
+
+def paint(picture: Picture, *, caption: str | None = None) -> Figure:
+    """A figure that shows a picture value; nothing is computed here but places."""
+    count = len(picture.panels)
+    columns = picture.columns or (2 if count in (2, 4) else min(count, 3))
+    rows = -(-count // columns)
+    width, height = picture.panel_size
+    with style.applied():
+        below = 0.21 * (len(picture.facts) + bool(picture.facts_title)) + 0.24 * bool(picture.keys)
+        above = 0.3 * bool(picture.title) + 0.22 * (1 + picture.subtitle.count("\n")) * bool(picture.subtitle)
+        figure, whole = style.new_figure(max(width * columns, 6.0), height * rows + below + above)
+        grid = whole.subplots(rows, columns, sharey=picture.same_y, squeeze=False)
+        for axes, panel in zip(grid.flat, picture.panels, strict=False):
+            _paint_panel(axes, panel)
+        for position in range(count, rows * columns):
+            grid.flat[position].remove()
+        for row in grid:
+            for axes in row[1:]:
+                if picture.same_y and axes.figure is not None:
+                    axes.set_ylabel("")
+        _paint_title(whole, picture)
+        _paint_below(whole, picture)
+        _spread_labels(figure, [axes for axes in grid.flat[:count]])
+        put_caption(figure, caption)
+    return figure
+
+
+def _paint_title(whole: SubFigure, picture: Picture) -> None:
+    """Title in the size of titles, and the lines of the subtitle below it in small letters."""
+    if picture.subtitle:
+        whole.suptitle(f"{picture.title}\n{picture.subtitle}", fontsize=10.5)
+    elif picture.title:
+        whole.suptitle(picture.title)
+
+
+def _paint_panel(axes: Axes, panel: Panel) -> None:
+    _paint_axis(axes, "x", panel.x)
+    _paint_axis(axes, "y", panel.y)
+    for level in panel.levels:
+        _paint_level(axes, level)
+    _paint_lines(axes, panel)
+    for which, axis in (("x", panel.x), ("y", panel.y)):
+        if axis.limits is not None:
+            getattr(axes, f"set_{which}lim")(*axis.limits)
+    if panel.title:
+        axes.set_title(panel.title)
+    if panel.note:
+        text = "\n".join(textwrap.wrap(panel.note, NOTE_LETTERS, break_on_hyphens=False))
+        axes.annotate(
+            text, (0.5, 0), xycoords="axes fraction", xytext=(0, -38), textcoords="offset points", ha="center", va="top",
+            fontsize=8.5, color="#4A4A4A", gid=NOTE,
+        )  # fmt: skip
+
+
+def _paint_lines(axes: Axes, panel: Panel) -> None:
+    """The lines with their labels, in one column at the right edge for all that reach it."""
+    last = max((max(line.x) for line in panel.lines), default=0.0)
+    for line in panel.lines:
+        _paint_line(axes, line)
+        if line.label:
+            ends = line.x[-1] == last
+            _paint_label(axes, line.label, (1.0 if ends else line.x[-1], line.y[-1]), line.colour, across=ends)
+    if panel.lines and panel.x.limits is None and panel.x.scale == "linear":
+        axes.set_xlim(right=last)
+
+
+def _paint_axis(axes: Axes, which: str, given: Axis) -> None:
+    if given.scale == "log":
+        getattr(axes, f"set_{which}scale")("log", nonpositive="clip")
+    getattr(axes, f"set_{which}label")(given.label)
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if given.ticks is not None:
+        names = dict(given.ticks)
+        axis.set_major_locator(FixedLocator(list(names)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: names.get(value, "")))
+    elif given.percent:
+        axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
+    elif given.whole:
+        axis.set_major_locator(MaxNLocator(7, integer=True, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _paint_line(axes: Axes, line: Line) -> None:
+    if line.area:
+        axes.fill_between(line.x, line.y, color=line.colour, alpha=0.3, linewidth=0, step="post")
+        axes.step(line.x, line.y, where="post", color=line.colour, linewidth=line.width, label=line.name)
+    elif line.bars and line.low is not None and line.high is not None:
+        y = np.asarray(line.y)
+        axes.errorbar(
+            line.x, y, yerr=[y - line.low, np.asarray(line.high) - y], color=line.colour, marker=line.marker,
+            linestyle=DASHES[line.dash], linewidth=line.width, markersize=5.5, capsize=3, elinewidth=1.0, label=line.name,
+        )  # fmt: skip
+    else:
+        if line.low is not None and line.high is not None:
+            axes.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.18, linewidth=0)
+        every = max(len(line.x) // 8, 1)
+        axes.plot(
+            line.x, line.y, color=line.colour, marker=line.marker or None, linestyle=DASHES[line.dash], linewidth=line.width,
+            markersize=5.5, markevery=every, label=line.name,
+        )  # fmt: skip
+
+
+def _paint_level(axes: Axes, level: Level) -> None:
+    draw = axes.axvline if level.upright else axes.axhline
+    draw(level.value, color=level.colour, linestyle=DASHES[level.dash], linewidth=1.3, zorder=2, label=level.name)
+    if level.low is not None and level.high is not None:
+        axes.plot(
+            [RANGE_AT] * 3, [level.low, level.value, level.high], transform=axes.get_yaxis_transform(), marker="_",
+            markersize=9, color=level.colour, linewidth=1.3, zorder=2, label=f"_range {level.name}",
+        )  # fmt: skip
+    if level.label and not level.upright:
+        _paint_label(axes, level.label, (1.0, level.value), level.colour, across=True)
+    elif level.label:
+        axes.annotate(
+            level.label, (level.value, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -3), textcoords="offset points",
+            va="top", fontsize=LABEL_SIZE - 1, color=ink(level.colour), gid=LABEL,
+        )  # fmt: skip
+
+
+def _paint_label(axes: Axes, text: str, place: tuple[float, float], colour: str, *, across: bool = False) -> None:
+    axes.annotate(
+        text, place, xycoords=("axes fraction", "data") if across else "data", xytext=(8, 0), textcoords="offset points",
+        va="center", fontsize=LABEL_SIZE, color=ink(colour), annotation_clip=False, gid=LABEL,
+    )  # fmt: skip
+
+
+def _paint_below(whole: SubFigure, picture: Picture) -> None:
+    """The legend, then the facts: what is said about epsilon stands under every picture that has any."""
+    handles = [_handle(key) for key in picture.keys]
+    if handles:
+        whole.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
+    if picture.facts or picture.facts_title:
+        lines = [picture.facts_title, *(f"   {value}:  {text}" for text, value in picture.facts)]
+        whole.supxlabel(
+            "\n".join(filter(None, lines)), x=0.02, ha="left", fontsize=LABEL_SIZE, linespacing=1.35, gid=FACTS,
+            color="#222222",
+        )  # fmt: skip
+
+
+def _handle(key: Key) -> Line2D | Patch:
+    if key.band:
+        return Patch(color=key.colour, alpha=0.3, linewidth=0, label=key.name)
+    return Line2D([], [], color=key.colour, linestyle=DASHES[key.dash], marker=key.marker or None, label=key.name)
+
+
+def _spread_labels(figure: Figure, panels: list[Axes]) -> None:
+    """Move labels at line ends apart, as little as it takes to read them all."""
+    figure.draw_without_rendering()
+    point = figure.dpi / 72
+    for axes in panels:
+        labels = [text for text in axes.texts if text.get_gid() == LABEL and isinstance(text, Annotation)]
+        labels = [text for text in labels if text.get_verticalalignment() == "center"]
+        if len(labels) < 2:
+            continue
+        ends = [float(axes.transData.transform((1.0, text.xy[1]))[1]) for text in labels]
+        for text, end, wanted in zip(labels, ends, spread(ends, LABEL_GAP * point), strict=True):
+            text.set_position((8, (wanted - end) / point))
