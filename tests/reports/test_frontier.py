@@ -7,7 +7,7 @@ import sottovoce as sv
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.comparison.result import Measured
 from sottovoce.reports import comparison_figures, frontier, style
-from sottovoce.reports.frontier import SPREAD, frontier_caption, without_guarantee
+from sottovoce.reports.comparisons import SPREAD, frontier_caption, without_guarantee
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 from sottovoce.experiments import Demonstration
 from sottovoce.reports.caption import describe
 from sottovoce.reports.curves import learning_curves, with_test_error
+from sottovoce.reports.files import save
 from sottovoce.reports.labels import label_distribution
-from sottovoce.reports.network import network
-from sottovoce.reports.save import save
+from sottovoce.reports.networks import network
 
 
 def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:

@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 
 from sottovoce.experiments import VALIDITY, Pairs, distance_rows
 from sottovoce.reports.distance import LossLine, loss_by_distance
-from sottovoce.reports.exposure import MAX_POINTS, exposure
-from sottovoce.reports.heat_map import heat_map
-from sottovoce.reports.network import MAX_AGENTS
-from sottovoce.reports.save import save
+from sottovoce.reports.exposed_agents import MAX_POINTS, exposure
+from sottovoce.reports.files import save
+from sottovoce.reports.networks import MAX_AGENTS
+from sottovoce.reports.pair_matrix import heat_map
 from sottovoce.topologies import Topology
 
 MU = "mu (Gaussian differential privacy)"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.reports.caption import describe
+from sottovoce.reports.files import save
 from sottovoce.reports.painting import paint
 from sottovoce.reports.pictures.run_picture import Reference, run_picture
-from sottovoce.reports.save import save
 
 if TYPE_CHECKING:
     from sottovoce.simulation import Run

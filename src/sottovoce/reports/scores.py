@@ -12,7 +12,7 @@ from sottovoce.attacks.audit import Audit
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-from sottovoce.reports.save import save
+from sottovoce.reports.files import save
 from sottovoce.rounding import shown
 
 BINS = 60

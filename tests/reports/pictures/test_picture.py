@@ -1,5 +1,8 @@
 """Pictures as values: without Matplotlib, one colour for one thing, labels apart, at most six lines."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -82,3 +85,16 @@ def test_observers_are_named_in_plain_words(name, expected):
 )
 def test_numbers_have_three_digits(value, expected):
     assert words.number(value) == expected
+
+
+def test_the_package_and_its_values_load_neither_matplotlib_nor_jax():
+    program = (
+        "import sys, sottovoce.reports, sottovoce.reports.pictures\n"
+        "print([name for name in ('matplotlib', 'jax', 'pydantic') if name in sys.modules])\n"
+        "sottovoce.reports.paint\n"
+        "print('matplotlib' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    assert said[:2] == ["[]", "True"]

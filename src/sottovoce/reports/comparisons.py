@@ -21,7 +21,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 from sottovoce.reports.curves import NAMES
-from sottovoce.reports.save import save
+from sottovoce.reports.files import save
 
 if TYPE_CHECKING:
     from sottovoce.experiments import Comparison, Row

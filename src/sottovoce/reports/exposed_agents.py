@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-from sottovoce.reports.network import MAX_AGENTS, network
+from sottovoce.reports.networks import MAX_AGENTS, network
 from sottovoce.topologies import Topology
 
 ATTACKER = "#D55E00"
