@@ -62,9 +62,18 @@ def test_account_states_every_observer(sottovoce, private):
     assert stated["guarantees"][0]["mu"] == pytest.approx(mu)
     result = sottovoce("account", private, FULL)
     assert result.exit_code == 0
-    for part in ("eavesdropper", "sent-messages", "epsilon at delta = 1e-05", f"{mu:.4g}"):
+    for part in (
+        "eavesdropper",
+        "every message",
+        "proven bound",
+        "epsilon at delta = 1e-05",
+        shown(gaussian.epsilon(mu, 1e-5), 4),
+    ):
         assert part in result.stdout
-    assert "is no guarantee when gradients depend on models the observer does not see" in flat(result.stdout)
+    limit = "is no guarantee when gradients depend on models the observer does not see"
+    for word in (" mu ", "sent-messages", limit):
+        assert word not in flat(result.stdout)
+        assert word in flat(sottovoce("account", private, FULL, "--explain").stdout)
     assert "number of records is public" in flat(result.stdout)
     assert "must not be released" not in flat(result.stdout)
 
@@ -102,7 +111,7 @@ def test_account_per_agent_marks_the_worst(sottovoce, private):
     text = sottovoce("account", private, *uneven, "--per-agent").stdout
     marked = [line.split() for line in text.splitlines() if " worst " in line]
     assert len(marked) == 2
-    assert marked[0][:3] == ["eavesdropper", f"{worst}", "worst"]
+    assert marked[0][:5] == ["eavesdropper", "every", "message", f"{worst}", "worst"]
 
 
 def test_account_explains_in_words(sottovoce, private):

@@ -21,7 +21,7 @@ from sottovoce.cli.doctor import doctor
 from sottovoce.cli.gradients import gradients
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
-from sottovoce.cli.output import paragraph, show
+from sottovoce.cli.output import complain, paragraph, show
 from sottovoce.cli.pairwise import pairwise
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.run import run
@@ -45,7 +45,7 @@ class _Refusals(TyperGroup):
         except SottovoceError as error:
             if ctx.params["debug"]:
                 raise
-            typer.echo(f"sottovoce: {paragraph(str(error))}", err=True)
+            complain(f"sottovoce: {error}")
             raise typer.Exit(3 if isinstance(error, BudgetExhausted) else 2) from error
 
 

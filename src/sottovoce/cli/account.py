@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from sottovoce.cli.guarantees import coalitions, guarantee_table
-from sottovoce.cli.output import JsonOption, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, OverridesArgument, show, wrapped
 
 
 def account(
@@ -24,12 +23,12 @@ def account(
     experiment = build(read(file, overrides or ()))
     found = guarantees_of_agents(experiment) if per_agent else guarantees(experiment)
     stated = statement(experiment, found)
-    parts: list[RenderableType] = [guarantee_table(stated, per_agent=per_agent)]
+    parts: list[RenderableType] = [guarantee_table(stated, per_agent=per_agent, explain=explain)]
     against = coalition_table(experiment)
     if against is not None:
         stated["coalitions"] = against
         parts.append(coalitions(against, stated["delta"]))
     if explain:
         delta = stated["delta"]
-        parts += [Text(f"\n{each.explain(delta)}") for each in found]
+        parts += [wrapped(f"\n{each.explain(delta)}") for each in found]
     show(stated, as_json=as_json, text=Group(*parts))

@@ -1,75 +1,128 @@
-"""How guarantees are printed: one row per observer, why some are infinite, and what the marks mean."""
+"""How guarantees are printed: one row per observer, in words a user knows; mu and the linear view where an explanation is asked for."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
+from sottovoce.cli.output import table, wrapped
 from sottovoce.rounding import shown
 
+_SEES = {  # by the first word of an observer's name
+    "eavesdropper": "every message",
+    "curious": "what it is sent",
+    "coalition": "what they are sent",
+    "server": "what agents send it",
+    "links": "these messages",
+    "final": "the final model",
+}
+_UNITS = {"record": "one record", "person": "all records of one person", "agent": "all data"}
+_SURE = {
+    "exact": "exact",
+    "sent-messages": "proven bound",
+    "absorption": "proven bound",
+    "amplified-by-iteration": "proven bound",
+    "infinite": "no protection",
+}
 
-def guarantee_table(stated: Mapping[str, Any], *, title: str = "guarantees", per_agent: bool = False) -> RenderableType:
+
+def guarantee_table(
+    stated: Mapping[str, Any], *, title: str = "privacy", per_agent: bool = False, explain: bool = False, names: Sequence[str] | None = None
+) -> RenderableType:  # fmt: skip
     """The statement of `sottovoce.experiments.privacy.statement` for people.
 
     Args:
         stated: delta, guarantees and notes.
         title: of the table.
         per_agent: the rows are single agents, among which the worst of each observer is marked; else the worst agents alone.
+        explain: with mu, the linear view and the word for why a value holds, in a second table.
+        names: of the agents, where they have any.
     """
+    from sottovoce.experiments import LINEAR_VIEW
+
     rows: Sequence[Mapping[str, Any]] = stated["guarantees"]
     whose = "every agent" if per_agent else "the agent most exposed"
-    table = Table(
-        *("observer", "agent", "epsilon", "mu", "linear mu", "valid as"),
-        title=f"{title}: epsilon at delta = {stated['delta']:g}, of {whose}",
-        box=box.SIMPLE_HEAD,
-    )
-    for column in table.columns[1:5]:
-        column.justify = "right"
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    worst = _worst(rows) if per_agent else set()
-    for position, row in enumerate(rows):
-        agent = f"{row['agent']} worst" if position in worst else f"{row['agent']}"
-        table.add_row(escape(row["observer"]), agent, _number(epsilon_of(row)), _mu(row), _linear(row), _validity(row))
+    parts = [
+        table(
+            ("who looks", "sees", "agent", "epsilon", "how sure"),
+            _rows(rows, names, _worst(rows) if per_agent else set()),
+            words=("who looks", "sees", "how sure"),
+            title=f"{title}: epsilon at delta = {stated['delta']:g}, {_UNITS[rows[0]['unit']]} of {whose}",
+        )
+    ]
+    if explain:
+        parts.append(_reasons(rows))
     infinite = dict.fromkeys(f"{row['observer']}: {row['reason']}" for row in rows if row["validity"] == "infinite")
-    notes = [*(f"inf for {line}" for line in infinite), *stated["notes"]]
-    if any(map(_lacks_linear_mu, rows)):
+    notes = [f"inf for {line}" for line in infinite]
+    notes += [note for note in stated["notes"] if explain or note != LINEAR_VIEW]
+    if explain and any(map(_lacks_linear_mu, rows)):
         notes.append(
             "Where linear mu is blank it would take too long, or this observer has none; mu and epsilon do not need it."
         )
-    return Group(table, *(Text(note) for note in notes))
+    return Group(*parts, *map(wrapped, notes))
 
 
 def coalitions(rows: Sequence[Mapping[str, Any]], delta: float) -> RenderableType:
     """What the relay learns together with more and more agents, under masked averages."""
     from sottovoce.experiments import NO_HELP
 
-    table = Table(
-        *("colluding\nagents", "honest agents\nin a sum", "epsilon", "risk of a\nbad graph", "hidden", "valid as"),
-        title=f"the relay and a share of the agents: epsilon at delta = {delta:g}",
-        box=box.SIMPLE_HEAD,
-    )
-    for column in table.columns:
-        column.justify = "right"
-    for row in rows:
-        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
-        hidden = "among them" if row["masks_count"] else "alone"
-        table.add_row(
-            f"{100 * row['colluding']:g} %", f"{row['honest']}", _number(epsilon), f"{row['graph_risk']:.1e}", hidden, row["validity"]
-        )  # fmt: skip
-    notes = [] if all(row["masks_count"] for row in rows) else [Text(NO_HELP)]
-    return Group(table, *notes)
+    header = ("colluding\nagents", "honest agents\nin a sum", "epsilon", "risk of a\nbad graph", "hidden", "how sure")
+    cells = [
+        (
+            f"{100 * row['colluding']:g} %",
+            f"{row['honest']}",
+            _number(math.inf if row["epsilon"] is None else row["epsilon"]),
+            f"{row['graph_risk']:.1e}",
+            "among them" if row["masks_count"] else "alone",
+            _SURE[row["validity"]],
+        )
+        for row in rows
+    ]
+    title = f"the relay and a share of the agents: epsilon at delta = {delta:g}"
+    notes = [] if all(row["masks_count"] for row in rows) else [wrapped(NO_HELP)]
+    return Group(table(header, cells, words=("hidden", "how sure"), title=title), *notes)
 
 
 def epsilon_of(row: Mapping[str, Any]) -> float:
     """The epsilon that a described guarantee states."""
     value = next(iter(row["epsilon"].values()))
     return math.inf if value is None else float(value)
+
+
+def sees(observer: str) -> str:
+    """What an observer of this name gets to see, in plain words; `a + b` sees what either does."""
+    seen = [_SEES.get(part.split()[0], "") + _share(part) for part in observer.split(" + ")]
+    return " and ".join(filter(None, seen))
+
+
+def who(observer: str) -> str:
+    """Who looks, without what it is given besides."""
+    looking = [part for part in observer.split(" + ") if part != "final model"]
+    return " + ".join(looking) or "whoever gets the model"
+
+
+def _share(part: str) -> str:
+    return ", and what these agents know" if part.startswith("server and") else ""
+
+
+def _rows(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str] | None, worst: set[int]
+) -> list[tuple[str, str, str, str, str]]:
+    cells = []
+    for position, row in enumerate(rows):
+        agent = f"{row['agent']}" if names is None else names[row["agent"]]
+        marked = f"{agent} worst" if position in worst else agent
+        seen = (who(row["observer"]), sees(row["observer"]))
+        cells.append((*seen, marked, _number(epsilon_of(row)), _sure(row)))
+    return cells
+
+
+def _reasons(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Why each value holds, and the values behind epsilon."""
+    cells = [(row["observer"], f"{row['agent']}", _mu(row), _linear(row), _validity(row)) for row in rows]
+    header = ("observer", "agent", "mu", "linear mu", "valid as")
+    return table(header, cells, words=("observer", "valid as"), title="what epsilon follows from")
 
 
 def _lacks_linear_mu(row: Mapping[str, Any]) -> bool:
@@ -92,6 +145,10 @@ def _mu(row: Mapping[str, Any]) -> str:
     if row["validity"] == "infinite":
         return "inf"
     return "" if row["mu"] is None else _number(row["mu"])
+
+
+def _sure(row: Mapping[str, Any]) -> str:
+    return "exact at delta 0" if _validity(row) == "exact at 0" else _SURE[row["validity"]]
 
 
 def _validity(row: Mapping[str, Any]) -> str:

@@ -42,7 +42,14 @@ from sottovoce.experiments.pairwise import (
     most_central,
     pairs_of,
 )
-from sottovoce.experiments.privacy import guarantees, guarantees_of_agents, refuse_unkept_promises, size, statement
+from sottovoce.experiments.privacy import (
+    LINEAR_VIEW,
+    guarantees,
+    guarantees_of_agents,
+    refuse_unkept_promises,
+    size,
+    statement,
+)
 from sottovoce.experiments.record import load, load_guarantees, save
 from sottovoce.experiments.releases import release_note
 from sottovoce.experiments.results_folder import results_folder
