@@ -56,6 +56,16 @@ def test_epsilon_of_atc_with_self_noise_is_the_closed_form():
     assert delta_of(mu, found.epsilon(DELTA)) == pytest.approx(DELTA, rel=1e-6)
 
 
+def test_a_file_with_one_agent_has_the_closed_form_of_dp_sgd():
+    found = only(
+        topology={"kind": "federation", "agents": 1},
+        algorithm={"kind": "fedavg"},
+        noise={"kind": "central"},
+        privacy={"observers": ["final_model"]},
+    )
+    assert found.mu == pytest.approx(0.1 * (2 * 1.0 / 8) * math.sqrt(9) / 0.1)
+
+
 def test_laplace_guarantees_are_pure_and_need_no_delta():
     experiment = made(noise={"law": "laplace"}, privacy={"clip_norm": "l1", "delta": None})
     (found,) = guarantees(experiment)

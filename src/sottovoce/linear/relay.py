@@ -24,6 +24,8 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
             _check_masks(algorithm.aggregation, noise, used)
         if noise.law is None:
             continue
+        if used.num_agents == 1:
+            _refuse_messages_of_one(noise)
         links = used.active_links()
         bound = bind(noise, links)
         if not own_copy_is_the_message(bound, links):
@@ -36,6 +38,14 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
                 f"'{noise.name}' has noise shared by pairs, which does not cancel when only some agents take part in a round. Let all take "
                 f"part (participation=1.0), or use sv.noise.independent(law)."
             )
+
+
+def _refuse_messages_of_one(noise: Noise) -> None:
+    if not (noise.needs_relay or noise.in_gradients):
+        raise IncompatibleChoice(
+            f"a federation of one agent sends no messages, and '{noise.name}' is noise in messages. Use sv.noise.central(law), which perturbs "
+            f"every step of the model, or sv.noise.gradient(law)."
+        )
 
 
 def _check_masks(aggregation: Gopa, noise: Noise, topology: Topology) -> None:

@@ -82,20 +82,12 @@ def view(observer: Observer, *topologies: Topology) -> View:
 
     Raises:
         ConfigError: a member or link that the topology does not have, or nobody is left to protect.
-        IncompatibleChoice: a server without a federation, single links of a federation, or exchanges of both kinds.
+        IncompatibleChoice: a server without a federation, single links of a federation, messages of one agent alone, or exchanges of both
+            kinds.
     """
     relay = _has_relay(topologies)
     members = _members(observer, topologies[0].num_agents)
-    if observer.server and not relay:
-        raise IncompatibleChoice(
-            f"a server was named as observer, but '{topologies[0].name}' has none: its agents talk to each other. "
-            f"Use sv.observers.eavesdropper(), or sv.topologies.federation(n)."
-        )
-    if observer.links and relay:
-        raise IncompatibleChoice(
-            "single links were named as observed, but in a federation every message passes through the relay. "
-            "Use sv.observers.server() for all uplinks, or curious_agent(k) for the broadcast."
-        )
+    _refuse_what_is_not_there(observer, topologies[0], relay)
     if relay:
         every_message = observer.all_links or observer.server
         read = tuple(np.full(len(topology.links), every_message) for topology in topologies)
@@ -104,6 +96,24 @@ def view(observer: Observer, *topologies: Topology) -> View:
     # What a member sends, the observer knows already.
     known = [one | members[topology.links[:, 0]] for topology, one in zip(topologies, read, strict=True)]
     return View(read, all(bool(one.all()) for one in known), False, members, observer.final_model)
+
+
+def _refuse_what_is_not_there(observer: Observer, topology: Topology, relay: bool) -> None:
+    if relay and observer.sees_messages and topology.num_agents == 1:
+        raise IncompatibleChoice(
+            f"{observer.name}: a federation of one agent sends no messages that could be read; whoever computes there holds the data. Use "
+            f"sv.observers.final_model(), who gets what comes out."
+        )
+    if observer.server and not relay:
+        raise IncompatibleChoice(
+            f"a server was named as observer, but '{topology.name}' has none: its agents talk to each other. "
+            f"Use sv.observers.eavesdropper(), or sv.topologies.federation(n)."
+        )
+    if observer.links and relay:
+        raise IncompatibleChoice(
+            "single links were named as observed, but in a federation every message passes through the relay. "
+            "Use sv.observers.server() for all uplinks, or curious_agent(k) for the broadcast."
+        )
 
 
 def _has_relay(topologies: tuple[Topology, ...]) -> bool:

@@ -4,6 +4,9 @@
 
 Every column of A is q, so q is its own Perron vector. The relay is no agent and has no row in A; `relay=True` on the
 topology says that messages pass through it, which matters to who can observe what.
+
+A federation of one agent is the central mode: whoever holds all records computes, and nothing is sent. With `sv.noise.central` every step of the
+model is perturbed, as in DP-SGD, and `sv.observers.final_model` is who gets what comes out.
 """
 
 import numpy as np
@@ -19,7 +22,7 @@ def federation(n: int, weights: str = "uniform", *, records: ArrayLike | None = 
     """Agents that meet only through a relay without data.
 
     Args:
-        n: Number of agents, without the relay; at most 5000, because A is full.
+        n: Number of agents, without the relay; at most 5000, because A is full. One alone is the central mode.
         weights: "uniform" (every agent counts the same) or "records" (in proportion to its records).
         records: [n] positive record counts; given exactly when weights="records".
 
@@ -27,7 +30,7 @@ def federation(n: int, weights: str = "uniform", *, records: ArrayLike | None = 
         ConfigError: Too many agents, an unknown weighting, or record counts missing or malformed.
         IncompatibleChoice: Record counts together with uniform weights.
     """
-    n = whole("n", n, least=2)
+    n = whole("n", n, least=1)
     if n > MATRIX_LIMIT:
         raise ConfigError(
             f"federation(n={n}) would hold {n} x {n} weights; the limit is {MATRIX_LIMIT} agents. Use fewer agents, "
