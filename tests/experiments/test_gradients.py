@@ -67,6 +67,17 @@ def test_the_clip_is_compared_in_its_own_norm_with_records_only(shown):
     assert all(row.above_clip is None for row in gradient_norms(parse(without, source="test")))
 
 
+def test_a_clip_of_whole_gradients_is_compared_with_agents_ridge_and_all():
+    whole = {"unit": "agent", "clip": 0.7, "clip_norm": "l2", "clips": "gradient"}
+    rows = found(privacy=whole)
+    assert {key[1:] for key, row in rows.items() if row.above_clip is not None} == {("agent", "l2")}
+    clear = {name: table for name, table in DATA.items() if name != "privacy"} | {"noise": {"kind": "none"}}
+    problem = build(parse(clear, source="test")).problem
+    run = sv.simulate(problem, sv.topologies.ring(4), sv.algorithms.atc(step_size=0.05), sv.noise.none(), rounds=20, seed=5, progress=False)  # fmt: skip
+    agents = by_hand(20).mean(axis=1) + 2 * 0.5 * run.models[0]  # the ridge of linear regression is ridge ||w||^2
+    assert rows[20, "agent", "l2"].percentiles["100"] == pytest.approx(np.linalg.norm(agents, axis=1).max(), rel=1e-4)
+
+
 def test_padding_of_agents_with_fewer_records_is_not_counted():
     cancer = {"kind": "logistic_regression", "data": "breast_cancer", "ridge": 0.1}
     cancer |= {"partition": {"kind": "dirichlet", "alpha": 0.5}, "unit_norm": True}

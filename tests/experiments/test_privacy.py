@@ -66,6 +66,28 @@ def test_a_file_with_one_agent_has_the_closed_form_of_dp_sgd():
     assert found.mu == pytest.approx(0.1 * (2 * 1.0 / 8) * math.sqrt(9) / 0.1)
 
 
+@pytest.mark.parametrize("kind", ["atc", "consensus"])
+def test_whole_gradients_clipped_in_a_file_protect_the_agent_with_any_ridge(kind):
+    whole = {"unit": "agent", "clips": "gradient", "clip": 0.7}
+    found = only(algorithm={"kind": kind}, problem={"ridge": 3.0}, privacy=whole)
+    sent = 9 if kind == "atc" else 8  # consensus sends no gradient of the last round
+    assert found.mu == pytest.approx(0.1 * 2 * 0.7 * math.sqrt(sent) / 0.1)
+    assert any("between any two models (computed from the problem's clipping)" in line for line in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"unit": "record"}, 'Use unit = "agent", or clips = "records"'),
+        ({"unit": "agent", "losses": "problem"}, "belongs to no convex loss"),
+        ({"unit": "agent", "losses": {"beta": 1.0}}, "belongs to no convex loss"),
+    ],
+)
+def test_whole_gradients_clipped_refuse_what_they_do_not_keep(table, said):
+    with pytest.raises(ConfigError, match=said):
+        made(privacy={"clips": "gradient", **table})
+
+
 def test_laplace_guarantees_are_pure_and_need_no_delta():
     experiment = made(noise={"law": "laplace"}, privacy={"clip_norm": "l1", "delta": None})
     (found,) = guarantees(experiment)

@@ -61,6 +61,8 @@ def _problem(config: Config, records: Records, test: Test) -> Problem:
     problem = config.problem.problem(records, test, seed=config.experiment.seed)
     if privacy is None or privacy.clips == "update":
         return problem
+    if privacy.clips == "gradient":
+        return problem.with_gradient_clipping(privacy.clip, privacy.clip_norm)
     return problem.with_clipping(privacy.clip, privacy.clip_norm)
 
 

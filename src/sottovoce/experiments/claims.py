@@ -21,7 +21,7 @@ from sottovoce.clipping import Clip, Norm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise import Noise
 from sottovoce.numbers import per_agent
-from sottovoce.problems import Adjacency, ConvexSmooth, Sensitivity, Unit, required_persons
+from sottovoce.problems import Adjacency, ConvexSmooth, Sensitivity, Unit, gradient_clip_of, required_persons
 
 _ROUNDING = 1e-12  # relative: two ways to compute the same bound may differ by this
 
@@ -167,6 +167,9 @@ def clipping(problem: Any, algorithm: Algorithm, noise: Noise) -> str:
     update = clipped_update(algorithm, noise)
     if update is not None:
         return f"clipping whole updates to {update.bound:g} ({update.norm})"
+    whole = gradient_clip_of(problem)
+    if whole is not None:
+        return f"clipping every agent's whole gradient to {whole.bound:g} ({whole.norm})"
     if problem.clip is None:
         return f"the box [-{problem.box:g}, {problem.box:g}] that holds every point's coordinates"
     return f"clipping every record's gradient to {problem.clip.bound:g} ({problem.clip.norm})"
@@ -177,14 +180,14 @@ def moves_with_model(problem: Any) -> bool:
 
     A problem that does not describe its ridge is asked for a gradient far away, which its clip alone would keep short.
     """
-    described = problem.describe()
-    if "ridge" in described:
+    described, whole = problem.describe(), gradient_clip_of(problem)
+    if whole is None and "ridge" in described:  # a ridge inside the clip of a whole gradient is kept short with it
         return bool(described["ridge"] > 0)
-    if problem.clip is None:
+    clip = problem.clip if whole is None else whole
+    if clip is None:
         return True
-    bound = problem.clip.bound
+    bound, order = clip.bound, 1 if clip.norm == "l1" else 2
     data = {name: array[0] for name, array in problem.arrays.items()}
-    order = 1 if problem.clip.norm == "l1" else 2
     for size in (1e2, 1e6):
         far = np.asarray(problem.gradient(np.full(problem.dimension, size * bound), data), dtype=float)
         if np.isfinite(far).all() and np.linalg.norm(far, order) > bound * (1.0 + 1e-6):
@@ -198,6 +201,10 @@ def _refuse_losses(problem: Any, losses: ConvexSmooth, batch_size: int | None) -
         raise ConfigError(
             "losses were promised, but a promise of convex, smooth losses does not hold for classification: networks are not convex. "
             "Leave losses out."
+        )
+    if gradient_clip_of(problem) is not None:
+        raise ConfigError(
+            "losses were promised, but whole gradients are clipped, and a clipped whole gradient belongs to no convex loss. Leave losses out."
         )
     known = problem.losses
     if known is None:

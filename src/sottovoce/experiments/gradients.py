@@ -1,7 +1,7 @@
 """How long gradients are, to choose a clip by: norms along a run in clear, without noise and without clipping.
 
 The clip acts on the gradient of every record, ridge left out, so these are the norms that are measured; beside them those of the agents'
-averages over their records. All of them depend on the data: a clip chosen by private data costs privacy that no guarantee here covers.
+averages over their records, with the ridge where whole gradients are clipped. All of them depend on the data: a clip chosen by private data costs privacy that no guarantee here covers.
 """
 
 from collections.abc import Iterator
@@ -66,12 +66,28 @@ def gradient_norms(config: Config) -> list[NormDistribution]:
     for last_round, models in _snapshots(experiment):
         gradients = _record_gradients(unridged, models)
         averages = np.stack([each.mean(axis=0) for each in gradients])
+        if _clip_of(config, "gradient") is not None:  # the ridge is inside such a clip
+            averages = _whole_gradients(experiment.problem, models)
         for norm in ("l2", "l1"):
-            clip = None if config.privacy is None or config.privacy.clip_norm != norm else config.privacy.clip
             records = vector_norm(np.concatenate(gradients), norm)
-            found.append(_distribution(records, last_round, "record", norm, clip))
-            found.append(_distribution(vector_norm(averages, norm), last_round, "agent", norm, None))
+            found.append(_distribution(records, last_round, "record", norm, _clip_of(config, "records", norm)))
+            agents = vector_norm(averages, norm)
+            found.append(_distribution(agents, last_round, "agent", norm, _clip_of(config, "gradient", norm)))
     return found
+
+
+def _clip_of(config: Config, clips: str, norm: Norm | None = None) -> float | None:
+    """The bound on what the file clips, where it clips that, and in that norm."""
+    privacy = config.privacy
+    if privacy is None or privacy.clips != clips or norm not in (None, privacy.clip_norm):
+        return None
+    return privacy.clip
+
+
+def _whole_gradients(problem: Problem, models: np.ndarray) -> np.ndarray:
+    """[K, d] every agent's gradient at its model, ridge and all."""
+    rows = [{name: array[k] for name, array in problem.arrays.items()} for k in range(problem.num_agents)]
+    return np.stack([np.asarray(problem.gradient(w.astype(float), row)) for w, row in zip(models, rows, strict=True)])
 
 
 def _snapshots(experiment: Experiment) -> Iterator[tuple[int, np.ndarray]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from sottovoce.problems.classification import classification
+from sottovoce.problems.clipped_gradients import ClippedGradients, gradient_clip_of
 from sottovoce.problems.columns import (
     TABLES,
     AgentRecords,
@@ -58,6 +59,7 @@ __all__ = [
     "Adjacency",
     "AgentRecords",
     "BadTable",
+    "ClippedGradients",
     "Column",
     "Complaint",
     "Constants",

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sottovoce.clipping import Clip, Norm, clip_to, largest_derivative
 from sottovoce.numbers import checked
 from sottovoce.problems.agent_data import agent_weights, pad_features, pad_targets, record_weights
+from sottovoce.problems.clipped_gradients import ClippedGradients, clip_gradients
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords, gram_extremes
 from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
@@ -190,6 +191,10 @@ class LinearRegression:
     def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> LinearRegression:
         """The same problem, in which a person has at most this many records, all at one agent; see `Problem.with_persons`."""
         return replace(self, persons=declared_persons(records_per_person, persons, self.sizes))
+
+    def with_gradient_clipping(self, clip: float, norm: Norm) -> ClippedGradients:
+        """The same problem with every agent's whole gradient clipped, ridge and all; the agent is then what can be protected."""
+        return clip_gradients(self, clip, norm)
 
     def sensitivity(
         self,

@@ -27,6 +27,7 @@ from sottovoce.problems.agent_data import (
     record_weights,
     signed_labels,
 )
+from sottovoce.problems.clipped_gradients import ClippedGradients, clip_gradients
 from sottovoce.problems.constants import Constants, ConvexSmooth, gram_extremes
 from sottovoce.problems.newton import minimise_logistic
 from sottovoce.problems.persons import Persons, declared_persons
@@ -178,6 +179,10 @@ class LogisticRegression:
     def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> LogisticRegression:
         """The same problem, in which a person has at most this many records, all at one agent; see `Problem.with_persons`."""
         return replace(self, persons=declared_persons(records_per_person, persons, self.sizes))
+
+    def with_gradient_clipping(self, clip: float, norm: Norm) -> ClippedGradients:
+        """The same problem with every agent's whole gradient clipped, ridge and all; the agent is then what can be protected."""
+        return clip_gradients(self, clip, norm)
 
     def sensitivity(
         self,

@@ -22,6 +22,7 @@ from sottovoce.clipping import Clip, Norm, clip_vector
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked
 from sottovoce.problems.agent_data import agent_weights, pad_features, record_mask
+from sottovoce.problems.clipped_gradients import ClippedGradients, clip_gradients
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
 from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
@@ -172,6 +173,10 @@ class MeanEstimation:
     def with_persons(self, records_per_person: int, persons: Sequence[Any] | None = None) -> MeanEstimation:
         """The same problem, in which a person has at most this many records, all at one agent; see `Problem.with_persons`."""
         return replace(self, persons=declared_persons(records_per_person, persons, self.sizes))
+
+    def with_gradient_clipping(self, clip: float, norm: Norm) -> ClippedGradients:
+        """The same problem with every agent's whole gradient clipped, ridge and all; the agent is then what can be protected."""
+        return clip_gradients(self, clip, norm)
 
     def sensitivity(
         self,

@@ -125,6 +125,9 @@ class Problem(Protocol):
             ConfigError: a person with more records, or with records at two agents.
         """
 
+    def with_gradient_clipping(self, clip: float, norm: Norm) -> Problem:
+        """The same problem with every agent's whole gradient clipped, ridge and all; the agent is then what can be protected."""
+
     def sensitivity(
         self,
         *,

@@ -58,6 +58,7 @@ class Sensitivity(float):
         norm: in which the change is measured.
         compares: gradients at the "same model", or at "any two models".
         persons: what is known of persons, where the unit is one; else None.
+        whole_gradient: whether it rests on clipping an agent's whole gradient, with which no promise about losses survives.
     """
 
     unit: Unit
@@ -65,6 +66,7 @@ class Sensitivity(float):
     norm: Norm
     compares: Compares
     persons: Persons | None
+    whole_gradient: bool
 
     def __new__(
         cls,
@@ -75,10 +77,12 @@ class Sensitivity(float):
         norm: Norm,
         compares: Compares,
         persons: Persons | None = None,
+        whole_gradient: bool = False,
     ) -> Sensitivity:
         """Mark a number."""
         made = super().__new__(cls, value)
         made.unit, made.adjacency, made.norm, made.compares, made.persons = unit, adjacency, norm, compares, persons
+        made.whole_gradient = whole_gradient
         return made
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
@@ -89,6 +93,7 @@ class Sensitivity(float):
             "norm": self.norm,
             "compares": self.compares,
             "persons": self.persons,
+            "whole_gradient": self.whole_gradient,
         }
         return (float(self),), marks
 

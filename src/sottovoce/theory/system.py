@@ -16,6 +16,7 @@ import numpy as np
 
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import LinearRound
+from sottovoce.problems import gradient_clip_of
 from sottovoce.topologies import Listed, Static, Topology
 
 SMALL_MAP = 200  # entries of D_i up to which the batch covariance is written out as one matrix
@@ -56,7 +57,8 @@ def require_quadratic(problem: Any) -> None:
         UnsupportedClaim: the loss is not quadratic, or its gradients are clipped.
     """
     if problem.quadratic is None:
-        what = "its gradients are clipped" if problem.clip is not None else f"'{problem.kind}' is not quadratic"
+        clipped = problem.clip is not None or gradient_clip_of(problem) is not None
+        what = "its gradients are clipped" if clipped else f"'{problem.kind}' is not quadratic"
         raise UnsupportedClaim(
             f"exact mean-square theory needs gradients that are affine in the model, but {what}. Simulate it with sv.simulate, "
             f"or use an unclipped linear_regression or mean_estimation."

@@ -203,6 +203,11 @@ def _check_participation(question: Question) -> None:
 
 def _check_marks(one: Sensitivity, question: Question) -> None:
     """Refuse a sensitivity that a problem computed for another question."""
+    if one.whole_gradient and question.losses is not None:
+        raise ConfigError(
+            f"losses were promised, but the sensitivity {float(one):g} rests on clipping whole gradients, and a clipped whole gradient belongs to no "
+            f"convex loss. Leave losses out, or clip every record's gradient: problem.with_clipping(clip, norm)."
+        )
     for name, given, own in (
         ("unit", question.unit, one.unit),
         ("adjacency", question.adjacency, one.adjacency),

@@ -27,7 +27,15 @@ from sottovoce.attacks.transcript import agent_gradient
 from sottovoce.clipping import vector_norm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import checked, chosen, whole
-from sottovoce.problems import Adjacency, CustomLoss, LinearRegression, LogisticRegression, MeanEstimation, custom_loss
+from sottovoce.problems import (
+    Adjacency,
+    ClippedGradients,
+    CustomLoss,
+    LinearRegression,
+    LogisticRegression,
+    MeanEstimation,
+    custom_loss,
+)
 from sottovoce.topologies import Topology
 
 Array = Any
@@ -112,6 +120,9 @@ def record_worlds(problem: Any, agent: int, record: int, replacement: tuple[Any,
         ConfigError: no such record, or one of another shape.
         UnsupportedClaim: another kind of problem.
     """
+    if isinstance(problem, ClippedGradients):
+        _, other = record_worlds(problem.problem, agent, record, replacement)
+        return problem, dataclasses.replace(problem, problem=other)
     k, i = whole("agent", agent, least=0), whole("record", record, least=0)
     custom, names = isinstance(problem, CustomLoss), _record_names(problem)
     if not names:

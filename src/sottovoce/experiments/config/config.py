@@ -89,10 +89,12 @@ def _noise_disagreements(given: NoiseTable, privacy: PrivacySection | None) -> l
 
 
 def _clipping_disagreements(config: Config) -> list[str]:
-    """Where whole updates are clipped and something else is needed."""
+    """Where whole gradients or updates are clipped and something else is needed."""
     privacy = config.privacy
     if privacy is None or privacy.clips == "records":
         return []
+    if privacy.clips == "gradient":
+        return _gradient_disagreements(privacy)
     found = []
     if config.algorithm.kind != "fedavg":
         found.append(f'[privacy] clips: whole updates are clipped in kind = "fedavg"; given "{config.algorithm.kind}"')
@@ -107,6 +109,21 @@ def _clipping_disagreements(config: Config) -> list[str]:
     if privacy.participation != "every-round":
         found.append(
             "[privacy] participation: a clipped update is bounded for all records together; remove participation"
+        )
+    return found
+
+
+def _gradient_disagreements(privacy: PrivacySection) -> list[str]:
+    found = []
+    if privacy.unit != "agent":
+        found.append(
+            f'[privacy] unit: one record may turn the clipped gradient of its agent round, so that clips = "gradient" protects agents; given '
+            f'"{privacy.unit}". Use unit = "agent", or clips = "records"'
+        )
+    if privacy.losses is not None:
+        found.append(
+            "[privacy] losses: a whole gradient that is clipped belongs to no convex loss, so that a promise of one is not kept; remove "
+            'losses, or use clips = "records"'
         )
     return found
 

@@ -3,7 +3,7 @@
 unit = "record"                                       what is protected; or "agent", or "person": all records of one, at most [problem] records_per_person
 clip = 1.0                                            bound on what is clipped, in clip_norm
 clip_norm = "l2"
-clips = "records"                                     every record's gradient, or "update": what an agent adds in a round
+clips = "records"                                     every record's gradient; "gradient": an agent's whole gradient; "update": what it adds in a round
 adjacency = "replace"                                 or "add-remove": how two data sets differ
 delta = 1e-5                                          needed for Gaussian noise
 observers = ["eavesdropper", "curious_agent:3"]       who looks; "a+b" is the two together, "colluding_server:0.5" the relay and half the agents
@@ -114,7 +114,7 @@ class PrivacySection(Section):
     unit: Literal["record", "agent", "person"]
     clip: Positive
     clip_norm: Literal["l1", "l2"]
-    clips: Literal["records", "update"] = "records"
+    clips: Literal["records", "gradient", "update"] = "records"
     adjacency: Literal["replace", "add-remove"] = "replace"
     delta: Delta | None = None
     observers: list[ObserverName] | None = Field(default=None, min_length=1)

@@ -15,6 +15,7 @@ from sottovoce.errors import ConfigError, Diverged
 from sottovoce.linear import check_agents, check_parts
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
+from sottovoce.problems import ClippedGradients
 from sottovoce.simulation.checks import check_algorithm
 from sottovoce.simulation.resources import (
     RECORD_GRADIENT_COPIES,
@@ -206,14 +207,25 @@ def checked_worlds(problems: Any) -> list[Any]:
 
 def _difference(first: Any, other: Any) -> str | None:
     """What differs between two problems beside their records; None is nothing."""
+    if isinstance(first, ClippedGradients) and isinstance(other, ClippedGradients):
+        same = first.gradient_clip == other.gradient_clip
+        return _difference(first.problem, other.problem) if same else "gradient_clip"
     if type(first) is not type(other):
         return "kind"
+    return _other_field(first, other) or _other_shape(first, other)
+
+
+def _other_field(first: Any, other: Any) -> str | None:
     for field in dataclasses.fields(first) if dataclasses.is_dataclass(first) else ():
         mine, its = (getattr(problem, field.name) for problem in (first, other))
         if isinstance(mine, np.ndarray) or field.name in ("arrays", "initial_parameters"):
             continue  # these may differ, or are compared below
         if not _same(mine, its):
             return field.name
+    return None
+
+
+def _other_shape(first: Any, other: Any) -> str | None:
     if not np.array_equal(first.initial_model, other.initial_model):
         return "initial model"
     shapes = [{name: np.shape(value) for name, value in problem.arrays.items()} for problem in (first, other)]
