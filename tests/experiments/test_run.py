@@ -1,10 +1,12 @@
 """An experiment gives the same numbers from a file, from Python, in one go or in pieces."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from sottovoce.errors import Diverged
-from sottovoce.experiments import build, default_folder, load, parse, run_experiment, simulate
+from sottovoce.errors import ConfigError, Diverged
+from sottovoce.experiments import build, default_folder, load, parse, run_experiment, save, simulate, trajectory
 from sottovoce.experiments.record import Record
 
 DATA = {
@@ -67,6 +69,57 @@ def test_interrupted_experiment_continues_bit_for_bit(whole, tmp_path, monkeypat
     assert done == [5, 10, 15, 20, 23][:chunks_before]
     assert_same(run_experiment(CONFIG, tmp_path / "run", progress=False), whole)
     assert_same(load(tmp_path / "run"), whole)
+
+
+MODELS = parse({**DATA, "experiment": {**DATA["experiment"], "record": ["loss", "models"]}}, source="test")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    return run_experiment(MODELS, tmp_path_factory.mktemp("models") / "run", progress=False)
+
+
+def test_models_of_all_rounds_are_read_from_the_disk_as_they_lie_there(recorded, whole):
+    assert isinstance(recorded.models_by_round, np.memmap)
+    assert recorded.models_by_round.shape == (2, 23, 4, 2)
+    np.testing.assert_array_equal(recorded.models_by_round[:, -1], recorded.models)
+    np.testing.assert_array_equal(recorded.models, whole.models)
+    assert whole.models_by_round is None
+
+
+@pytest.mark.parametrize("chunks_before", [0, 3])
+def test_models_of_all_rounds_go_on_after_an_interruption(recorded, tmp_path, monkeypatch, chunks_before):
+    real, done = Record.add_chunk, []
+
+    def interrupted(self, last_round, *arguments, **options):
+        if len(done) == chunks_before:
+            interrupt()
+        real(self, last_round, *arguments, **options)
+        done.append(last_round)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "add_chunk", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(MODELS, tmp_path / "run", progress=False)
+    again = run_experiment(MODELS, tmp_path / "run", progress=False)
+    np.testing.assert_array_equal(again.models_by_round, recorded.models_by_round)
+
+
+def test_a_run_from_python_keeps_its_models_when_it_is_saved(recorded, tmp_path):
+    save(recorded, tmp_path / "saved")
+    np.testing.assert_array_equal(load(tmp_path / "saved").models_by_round, recorded.models_by_round)
+    (tmp_path / "saved" / "models_by_round.npy").write_bytes(b"no array")
+    with pytest.raises(ConfigError, match="damaged or belongs to another run"):
+        load(tmp_path / "saved")
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(trajectory.shutil, "disk_usage", lambda path: SimpleNamespace(free=100))
+    with pytest.raises(
+        ConfigError, match=r"the models of 23 rounds .* need 1\.44 KiB and 100 bytes are free on the disk"
+    ):
+        run_experiment(MODELS, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
 
 
 def test_experiment_interrupted_after_its_last_round_is_only_finished(whole, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@
     checkpoint.safetensors engine state after the last complete chunk
     metrics.safetensors, models.safetensors, metrics.csv     the whole run, once it has finished
     guarantees.json        what is proven for its observers, if it named any
+    models_by_round.npy    every agent's model after every round, if they were recorded (trajectory.py)
 
 Every file is written under another name, flushed, and renamed. Two renames decide: a chunk counts once the checkpoint that follows it
 is in place, and a run is finished once run.json says so; whatever else a killed process left is overwritten or removed.
@@ -30,6 +31,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
 from sottovoce.errors import ConfigError, Diverged
+from sottovoce.experiments import trajectory
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
 from sottovoce.simulation import Run, join
 from sottovoce.wording import brief
@@ -146,6 +148,8 @@ def save(run: Run, path: str | Path) -> None:
         raise ConfigError(f"{folder} exists and is not an empty folder; a run is saved into a new one.")
     make_folder(folder)
     _save(folder / "models.safetensors", {"models": run.models})
+    if run.models_by_round is not None:
+        trajectory.save_models(folder, run.models_by_round)
     _save(folder / "metrics.safetensors", run.metrics)
     _write(folder / "metrics.csv", _csv(run.metrics).encode())
     header = {"format_version": FORMAT_VERSION, "status": "finished", "config": None, "versions": versions()}
@@ -169,7 +173,8 @@ def load(path: str | Path) -> Run:
     with _readable(folder):
         metrics = _load(folder / "metrics.safetensors")
         models = _load(folder / "models.safetensors")["models"]
-    return Run(metrics=metrics, models=models, description=header["description"])
+    every_round = trajectory.read_models(folder, models)
+    return Run(metrics=metrics, models=models, description=header["description"], models_by_round=every_round)
 
 
 def load_guarantees(path: str | Path) -> dict[str, Any] | None:
@@ -276,7 +281,7 @@ def _remove_partial_results(folder: Path) -> None:
 def _forget(folder: Path) -> None:
     """Leave nothing behind of a run that was refused, or failed, before its first checkpoint."""
     _remove_partial_results(folder)
-    for name in ("run.json", "run.lock", "models.safetensors"):
+    for name in ("run.json", "run.lock", "models.safetensors", trajectory.NAME):
         (folder / name).unlink(missing_ok=True)
 
 

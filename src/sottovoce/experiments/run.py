@@ -22,7 +22,17 @@ from sottovoce.experiments.privacy import (
 )
 from sottovoce.experiments.record import is_finished, load, open_record
 from sottovoce.experiments.results_folder import check_folder
-from sottovoce.simulation import Run, check_run_size, choose_metrics, chunks, expected_seconds, round_bar, size_of_run
+from sottovoce.experiments.trajectory import add_models, check_room, open_models
+from sottovoce.simulation import (
+    Run,
+    check_run_size,
+    choose_metrics,
+    chunks,
+    expected_seconds,
+    keeps_models,
+    round_bar,
+    size_of_run,
+)
 
 
 def default_folder(config: Config) -> Path:
@@ -49,6 +59,7 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
     spent: dict[str, np.ndarray] = {}
     if not is_finished(folder):
         _check_size(experiment)
+        _check_room(experiment, folder)
         experiment, stated, spent = _accounted(experiment)
     with open_record(folder, config=config.as_dict(), description=experiment.describe()) as record:
         if record.finished:
@@ -73,10 +84,13 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
                 replace(settings, rounds=experiment.rounds - done),
                 schemes=1,
             )
+            every_round = _models_to_fill(experiment, folder, resumed=done > 0)
             with round_bar(experiment.rounds, done=done, shown=progress, expected=seconds) as advance_to:
                 for chunk in steps:
                     last = chunk.round == experiment.rounds
                     measured = chunk.metrics[algorithm, noise]
+                    if every_round is not None:
+                        add_models(every_round, chunk.round, chunk.models_by_round[algorithm, noise])
                     record.add_chunk(
                         chunk.round,
                         {**measured, **_columns(spent, chunk.round, measured)},
@@ -85,6 +99,23 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
                     )
                     advance_to(chunk.round)
         return record.finish(stated)
+
+
+def _shape_of_models(experiment: Experiment) -> tuple[int, int, int, int]:
+    return experiment.repeats, experiment.rounds, experiment.problem.num_agents, experiment.problem.dimension
+
+
+def _check_room(experiment: Experiment, folder: Path) -> None:
+    """Refuse models of all rounds that the disk cannot hold."""
+    if keeps_models(experiment.record):
+        check_room(folder, _shape_of_models(experiment), experiment.dtype)
+
+
+def _models_to_fill(experiment: Experiment, folder: Path, *, resumed: bool) -> Any:
+    """The file of models of all rounds; None where they are not recorded."""
+    if not keeps_models(experiment.record):
+        return None
+    return open_models(folder, _shape_of_models(experiment), experiment.dtype, resumed=resumed)
 
 
 def _accounted(experiment: Experiment) -> tuple[Experiment, dict[str, Any] | None, dict[str, np.ndarray]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sottovoce.simulation.progress import expected_seconds, round_bar
     from sottovoce.simulation.resources import RunSize, check_run_size
     from sottovoce.simulation.rounds.cache import enable_compilation_cache
-    from sottovoce.simulation.rounds.metrics import choose_metrics
+    from sottovoce.simulation.rounds.metrics import choose_metrics, keeps_models
     from sottovoce.simulation.rounds.precision import precision
 
 _LATER = {
@@ -25,6 +25,7 @@ _LATER = {
     "chunks": "engine",
     "enable_compilation_cache": "rounds.cache",
     "expected_seconds": "progress",
+    "keeps_models": "rounds.metrics",
     "precision": "rounds.precision",
     "round_bar": "progress",
     "size_of_run": "engine",

@@ -1,5 +1,6 @@
 """What a run must satisfy before its first round; everything else is refused here, once."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,11 +10,13 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import check_shapes, check_together, exchange_topologies
 from sottovoce.noise import Noise, bind, own_copy_is_the_message
+from sottovoce.problems import ClippedGradients, CustomLoss
 from sottovoce.schedules import running_round
 from sottovoce.simulation.round_numbers import check_round_numbers
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Static, Topology
+from sottovoce.wording import brief_value
 
 
 def check_algorithm(
@@ -146,3 +149,51 @@ def check_resumed(held: dict[str, np.ndarray], leaves: list[Any], done: int, rou
         raise ConfigError(
             "the state to resume from belongs to another run: its arrays or its round do not fit. Start this run from the beginning."
         )
+
+
+def first_models(
+    problem: Any, topology: Topology, algorithms: Mapping[Any, Algorithm], start: Any
+) -> np.ndarray | None:
+    """Where agents start, as given: one model [d] for all or one each [K, d], in float64; None: where the problem says.
+
+    Raises:
+        ConfigError: numbers that are no models of this problem.
+        IncompatibleChoice: a model for each agent where all agents share one.
+    """
+    if start is None:
+        return None
+    K, d = problem.num_agents, problem.dimension
+    models = _flat(problem, start)
+    if models.shape not in ((d,), (K, d)) or not np.isfinite(models).all():
+        raise ConfigError(
+            f"start = {brief_value(start)} of shape {models.shape}; needed are finite numbers: one model [{d}], one for each agent [{K}, {d}], or "
+            f"parameters of the problem's own structure."
+        )
+    if models.ndim == 2 and (models == models[0]).all():
+        models = models[0]
+    shared = topology.relay or any(one.walks for one in algorithms.values())
+    if models.ndim == 2 and shared:
+        raise IncompatibleChoice(
+            f"start gives every agent a model of its own, but the agents of '{topology.name}' share one, which a relay or a token carries. Give "
+            f"one model [{d}]."
+        )
+    return models
+
+
+def _flat(problem: Any, start: Any) -> np.ndarray:
+    """Numbers as they are; parameters of the problem's own structure leaf after leaf."""
+    inner = problem.problem if isinstance(problem, ClippedGradients) else problem
+    if isinstance(inner, CustomLoss) and _structure(start) == _structure(inner.initial_parameters):
+        return inner.flatten(start)
+    try:
+        return np.array(start, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"start = {brief_value(start)} is neither numbers nor parameters as this problem structures them. Give one model "
+            f"[{problem.dimension}], or parameters like problem.initial_parameters."
+        ) from None
+
+
+def _structure(parameters: Any) -> Any:
+    leaves, tree = jax.tree.flatten(parameters)
+    return tree, [np.shape(leaf) for leaf in leaves]

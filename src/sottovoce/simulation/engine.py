@@ -20,7 +20,7 @@ from sottovoce.noise import Noise
 from sottovoce.simulation.checks import check_algorithm, check_resumed, check_test_records
 from sottovoce.simulation.divergence import failing_agent
 from sottovoce.simulation.resources import RunSize, check_compiled, check_run_size, holds_record_gradients, run_size
-from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, Measured, choose_metrics
+from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, Measured, choose_metrics, keeps_models
 from sottovoce.simulation.rounds.plan import Plan, plan_comparison
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.rounds.program import compile_advance, initial_state, models_of
@@ -35,6 +35,11 @@ CHUNK_WORK = 5e8
 GROUP_BYTES = 2**23
 # and while the clipped gradients of single records in a group stay below this.
 RECORD_BYTES = 2**30
+# The models of all rounds of a chunk stay below this, where they are recorded.
+KEPT_BYTES = 2**26
+
+# Where a run begins: (round, state) of an earlier chunk, models [d] or [K, d], or None for where the problem says.
+Start = tuple[int, dict[str, np.ndarray]] | np.ndarray | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +51,9 @@ class Chunk:
     _plan: Plan
     _labels: tuple[tuple[Any, ...], tuple[Any, ...]]
     _states: list[Any]
+    _kept: list[
+        np.ndarray
+    ]  # per algorithm [rounds in this chunk, K, d, S, repeats]; empty where models are not recorded
 
     @property
     def state(self) -> dict[str, np.ndarray]:
@@ -61,6 +69,13 @@ class Chunk:
             (a, n): np.moveaxis(np.asarray(models[a])[:, :, s], -1, 0) for a in algorithms for s, n in enumerate(noises)
         }
 
+    @property
+    def models_by_round(self) -> dict[tuple[Any, Any], np.ndarray]:
+        """{(algorithm, noise): [repeats, rounds in this chunk, K, d]}: every agent's model after every round; empty where not recorded."""
+        algorithms, noises = self._labels
+        kept = dict(zip(algorithms, self._kept, strict=False))
+        return {(a, n): np.moveaxis(kept[a][:, :, :, s], -1, 0) for a in kept for s, n in enumerate(noises)}
+
     def _whole(self) -> Any:
         return jax.tree.map(lambda *parts: np.concatenate([np.asarray(p) for p in parts], axis=-1), *self._states)
 
@@ -74,7 +89,7 @@ def chunks(
     *,
     record: Sequence[str] | None = None,
     test: tuple[Any, Any] | None = None,
-    start: tuple[int, dict[str, np.ndarray]] | None = None,
+    start: Start = None,
 ) -> Iterator[Chunk]:
     """Run every algorithm with every noise scheme and yield the chunks in order; what cannot run is refused at once.
 
@@ -84,9 +99,9 @@ def chunks(
         algorithms: by label.
         noises: by label.
         settings: the numbers of the run; a chunk size or repeats together that are left open are chosen by work and memory.
-        record: names of the metrics to measure; None for all the problem has.
+        record: names of the metrics to measure, None for all the problem has; with "models" every agent's model of every round too.
         test: (features, labels) for the accuracy; None for the training records.
-        start: (round, state) of an earlier chunk to go on from.
+        start: (round, state) of an earlier chunk to go on from, or the models to begin with (`checks.first_models`); None: the problem's.
 
     Raises:
         Diverged: a model left the finite numbers.
@@ -98,10 +113,12 @@ def chunks(
     run = size_of_run(
         problem, topology, tuple(algorithms.values()), settings, schemes=len(noises), metrics=len(metrics)
     )
+    if keeps_models(record):  # on the device, on the host, and as the caller takes them
+        run = replace(run, kept_rounds=3 * min(_chunk_rounds(run, settings, keeps=True), settings.rounds))
     check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
         check_algorithm(problem, topology, algorithm, tuple(noises.values()), settings)
-    measured = Measured(metrics, _test_records(problem, metrics, test))
+    measured = Measured(metrics, _test_records(problem, metrics, test), keeps_models(record))
     return _chunks(problem, topology, algorithms, noises, settings, run, measured, start)
 
 
@@ -113,25 +130,34 @@ def _chunks(
     settings: Settings,
     run: RunSize,
     measured: Measured,
-    start: tuple[int, dict[str, np.ndarray]] | None,
+    start: Start,
 ) -> Iterator[Chunk]:
     rounds, dtype = settings.rounds, settings.dtype
-    done, held = start if start is not None else (0, None)
-    lanes = problem.num_agents * problem.dimension * len(algorithms) * len(noises)
-    size = settings.chunk or int(np.clip(CHUNK_WORK / (lanes * settings.repeats), 1, 512))
+    done, held = start if isinstance(start, tuple) else (0, None)
+    size = _chunk_rounds(run, settings, keeps=measured.models)
     with precision(dtype):
         plan, arrays = plan_comparison(problem, topology, algorithms, noises, settings, measured)
+        plan = plan._replace(first=start if isinstance(start, np.ndarray) else None)
         runner = _Runner(plan, arrays, capacity=min(size, rounds), run=run)
         states = runner.start(held, done, rounds)
     while done < rounds:
         count = min(size, rounds - done)
         with precision(dtype):
-            new_states, values = runner.advance(states, done, count)
+            new_states, values, kept = runner.advance(states, done, count)
             if not (runner.finite(new_states) and all(np.isfinite(found).all() for found in values)):
                 raise _diverged(runner, topology, states, done, count)
             states = new_states
         done += count
-        yield _chunk(plan, tuple(algorithms), tuple(noises), done, states, values)
+        yield _chunk(plan, tuple(algorithms), tuple(noises), done, states, values, kept)
+
+
+def _chunk_rounds(run: RunSize, settings: Settings, *, keeps: bool) -> int:
+    """Rounds of a chunk: those asked for, or as many as take a moment and, where models are kept, little memory."""
+    if settings.chunk is not None:
+        return settings.chunk
+    lanes = run.agents * run.dimension * run.algorithms * run.schemes * run.repeats
+    moment = int(np.clip(CHUNK_WORK / lanes, 1, 512))
+    return min(moment, max(1, int(KEPT_BYTES / (run.itemsize * lanes)))) if keeps else moment
 
 
 def size_of_run(
@@ -216,17 +242,21 @@ class _Runner:
             self.compiled[key] = self.program.lower(*arguments).compile()
         return self.compiled[key]
 
-    def advance(self, states: list[Any], done: int, count: int) -> tuple[list[Any], list[np.ndarray]]:
-        """Run `count` rounds; metrics come back as one [metrics, count, S, repeats] array per algorithm."""
+    def advance(self, states: list[Any], done: int, count: int) -> tuple[list[Any], list[np.ndarray], list[np.ndarray]]:
+        """Run `count` rounds; metrics come back as one [metrics, count, S, repeats] array per algorithm, models as [count, K, d, S, repeats]."""
         results = []  # all devices are given their work before any result is waited for
         for group, device, state in zip(self.groups, self.devices, states, strict=True):
             arguments = self._arguments(group, device, state, done, count)
             results.append(self._compiled(device, *arguments)(*arguments))
         values = [
-            np.concatenate([np.asarray(measured[a])[:, :count] for _, measured in results], axis=-1)
+            np.concatenate([np.asarray(measured[a])[:, :count] for _, measured, _ in results], axis=-1)
             for a in range(len(self.plan.algorithms))
         ]
-        return [state for state, _ in results], values
+        kept = [
+            np.concatenate([np.asarray(models[a])[:count] for *_, models in results], axis=-1)
+            for a in range(len(self.plan.algorithms) if self.plan.keeps_models else 0)
+        ]
+        return [state for state, *_ in results], values, kept
 
     @staticmethod
     def finite(states: list[Any]) -> bool:
@@ -235,14 +265,14 @@ class _Runner:
 
 
 def _chunk(
-    plan: Plan, algorithms: tuple[Any, ...], noises: tuple[Any, ...], done: int, states: list[Any], values: Any
-) -> Chunk:
+    plan: Plan, algorithms: tuple[Any, ...], noises: tuple[Any, ...], done: int, states: list[Any], values: Any, kept: Any
+) -> Chunk:  # fmt: skip
     metrics = {
         (algorithm, noise): {name: values[a][m, :, s].T.copy() for m, name in enumerate(plan.metrics)}
         for a, algorithm in enumerate(algorithms)
         for s, noise in enumerate(noises)
     }
-    return Chunk(done, metrics, plan, (algorithms, noises), states)
+    return Chunk(done, metrics, plan, (algorithms, noises), states, kept)
 
 
 def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int, count: int) -> Diverged:
@@ -250,10 +280,10 @@ def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int,
     good, bad = 0, count
     while bad - good > 1:
         middle = (good + bad) // 2
-        found, values = runner.advance(states, done, middle)
+        found, values, _ = runner.advance(states, done, middle)
         fine = runner.finite(found) and all(np.isfinite(value).all() for value in values)
         good, bad = (middle, bad) if fine else (good, middle)
-    broken, values = runner.advance(states, done, bad)
+    broken, values, _ = runner.advance(states, done, bad)
     plan, worst = runner.plan, (-1.0, 0, 0, 0, 0)
     for group, state in zip(runner.groups, broken, strict=True):
         for a, leaves in enumerate(state):
@@ -267,7 +297,7 @@ def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int,
         a, scheme, repeat = next(
             (i, *np.argwhere(~np.isfinite(v))[0][2:]) for i, v in enumerate(values) if not np.isfinite(v).all()
         )
-    before, _ = runner.advance(states, done, bad - 1)
+    before, *_ = runner.advance(states, done, bad - 1)
     guilty = _failing_agent(runner, before, broken, (a, scheme, repeat))
     agent, algorithm = agent if guilty is None else guilty, plan.algorithms[a]
     return Diverged(

@@ -8,6 +8,7 @@ bytes per number:
     a round      8 b K d A S r                              messages, noise, gradients
     gradients    3 b K n d S r                              where every record's gradient is clipped as a vector; n: of the batch, if there is one
     metrics      2 b T R M A S                              in chunks and joined
+    all models   b K d A S R (T + 3 rounds of a chunk)      where models are recorded; T only where they are not streamed to a disk
     rounds       40 T A S
 
 and once the program is compiled, what the compiler says it needs instead of the third and fourth. Time is operations over a cautious speed.
@@ -44,6 +45,10 @@ _PARTS = {  # what takes memory: in words, and what to do about it
         "Set batch_size, or lower records, parameters or repeats_together.",
     ),
     "metrics": ("metrics (rounds x repeats x schemes)", "Lower rounds or repeats, or record fewer metrics."),
+    "all models": (
+        "models of all rounds, which were to be recorded (rounds x agents x parameters x repeats x schemes)",
+        "Lower rounds, repeats or schemes, leave 'models' out of record, or run a file, which streams them to its folder.",
+    ),
     "rounds": ("lists of rounds", "Lower rounds."),
 }
 
@@ -68,6 +73,7 @@ class RunSize:
     itemsize: int
     clipped: bool  # whether gradients are clipped as vectors, so that every record's is held
     walks: bool
+    kept_rounds: int = 0  # whose models are held at once
 
     @property
     def parts(self) -> dict[str, float]:
@@ -81,6 +87,7 @@ class RunSize:
             "messages": 8.0 * b * lanes * self.algorithms * self.together,
             "gradients": RECORD_GRADIENT_COPIES * b * lanes * self.records * self.together * self.clipped,
             "metrics": 2.0 * b * values,
+            "all models": b * lanes * self.algorithms * self.repeats * float(self.kept_rounds),
             "rounds": ROUND_BYTES * self.rounds * self.algorithms * self.schemes + walk,
         }
 
@@ -168,7 +175,9 @@ def check_compiled(size: RunSize, compiled: Any) -> None:
     said = compiled.memory_analysis()
     if said is None:  # some devices do not state what a program needs
         return
-    still = size.parts["metrics"] + size.parts["models"] / 2.0  # is held on top of it while the run goes on
+    still = (
+        size.parts["metrics"] + size.parts["all models"] + size.parts["models"] / 2.0
+    )  # is held on top of it while the run goes on
     needed = float(said.temp_size_in_bytes + said.output_size_in_bytes) + still
     remedy = "Set batch_size, or lower repeats_together, records, parameters or agents."
     refuse_too_large(f"a round of {size}", needed, remedy)

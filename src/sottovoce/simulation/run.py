@@ -14,12 +14,14 @@ class Run:
     Attributes:
         metrics: name -> [repeats, rounds]; entry t is the state after round t + 1.
         models: [repeats, K, d] final model of every agent.
+        models_by_round: [repeats, rounds, K, d] every agent's model after every round, where it was recorded; else None.
         description: what was run: problem, topology, algorithm, noise, rounds, seed; plain values.
     """
 
     metrics: dict[str, np.ndarray]
     models: np.ndarray
     description: dict[str, Any]
+    models_by_round: np.ndarray | None = None
 
     @property
     def rounds(self) -> int:

@@ -1,6 +1,7 @@
 """sv.simulate: run one algorithm with one noise scheme, or a whole comparison as one program."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -22,7 +23,7 @@ Metrics = dict[tuple[Any, Any], dict[str, np.ndarray]]
 def simulate(
     problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, *, rounds: int, repeats: int = ..., seed: int = ...,
     batch_size: int | None = ..., dtype: str = ..., record: Sequence[str] | None = ..., test: tuple[Any, Any] | None = ...,
-    progress: bool = ..., chunk: int | None = ..., repeats_together: int | None = ...,
+    progress: bool = ..., chunk: int | None = ..., repeats_together: int | None = ..., start: Any = ...,
 ) -> Run: ...  # fmt: skip
 
 
@@ -31,7 +32,7 @@ def simulate(
     problem: Any, topology: Topology, algorithm: Algorithm | Mapping[Any, Algorithm], noise: Noise | Mapping[Any, Noise], *,
     rounds: int, repeats: int = ..., seed: int = ..., batch_size: int | None = ..., dtype: str = ...,
     record: Sequence[str] | None = ..., test: tuple[Any, Any] | None = ..., progress: bool = ..., chunk: int | None = ...,
-    repeats_together: int | None = ...,
+    repeats_together: int | None = ..., start: Any = ...,
 ) -> dict[tuple[Any, Any], Run]: ...  # fmt: skip
 
 
@@ -51,6 +52,7 @@ def simulate(
     progress: bool = True,
     chunk: int | None = None,
     repeats_together: int | None = None,
+    start: Any = None,
 ) -> Run | dict[tuple[Any, Any], Run]:
     """Let the agents learn for a number of rounds and return what was measured.
 
@@ -64,18 +66,24 @@ def simulate(
         seed: of all random numbers; the same seed gives the same run, alone or in a comparison.
         batch_size: distinct records per agent and round, drawn uniformly; None for the full gradient.
         dtype: "float32" or "float64".
-        record: metrics to keep; None for all the problem has.
+        record: metrics to keep; None for all the problem has. With "models" the run has `models_by_round`, every agent's model after every round;
+            alone, beside the metrics of None. It is refused where it would not fit into memory; a file run streams it to its folder.
         test: (features, labels) for the accuracy.
         progress: show a bar on the terminal's error stream.
         chunk: rounds between two updates of the bar; None chooses. Results do not depend on it.
         repeats_together: repeats in one pass; None chooses by memory. Random numbers do not depend on it.
+        start: where agents start: one model [d] for all, parameters as the problem structures them, or one model each [K, d]; None: where the
+            problem says. Guarantees take it for public and for the same whatever the records are: never fit it to the agents' records. A model
+            that was learned from them before is a release of its own, and its epsilon adds to that of this run.
 
     Returns:
         A Run; or, when a dict was given for algorithm or noise, {(algorithm label, noise label): Run}. A choice that was not
         a dict has its name as label.
     """
+    from sottovoce.simulation.checks import first_models
     from sottovoce.simulation.engine import chunks  # JAX, which a finished run does not need
     from sottovoce.simulation.progress import expected_seconds, round_bar
+    from sottovoce.simulation.rounds.metrics import keeps_models
 
     check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     settings = Settings(
@@ -86,11 +94,14 @@ def simulate(
     noises = noise if isinstance(noise, Mapping) else {noise.name: noise}
     metrics: list[Metrics] = []
     last: Chunk | None = None
-    steps = chunks(problem, topology, algorithms, noises, settings, record=record, test=test)
+    kept = _room_for_models(problem, topology, algorithms, noises, settings) if keeps_models(record) else {}
+    first = first_models(problem, topology, algorithms, start)
+    steps = chunks(problem, topology, algorithms, noises, settings, record=record, test=test, start=first)
     seconds = expected_seconds(problem, topology, tuple(algorithms.values()), settings, schemes=len(noises))
     with round_bar(rounds, shown=progress, expected=seconds) as advance:
         for part in steps:
             metrics.append(part.metrics)
+            _fill(kept, part)
             last = part
             advance(part.round)
     common = {
@@ -101,16 +112,41 @@ def simulate(
         "seed": seed,
         "batch_size": batch_size,
         "dtype": dtype,
+        **(
+            {}
+            if first is None
+            else {"start": "one model for all agents" if first.ndim == 1 else "a model for each agent"}
+        ),
     }
     assert last is not None  # at least one round was run
-    models = last.models
+    final = last.models
     runs = {
         (a, n): Run(
             metrics=join([part[a, n] for part in metrics]),
-            models=models[a, n],
+            models=final[a, n],
+            models_by_round=kept.get((a, n)),
             description={**common, "algorithm": algorithms[a].describe(), "noise": noises[n].describe(rounds)},
         )
         for a in algorithms
         for n in noises
     }
     return next(iter(runs.values())) if single else runs
+
+
+def _fill(kept: dict[tuple[Any, Any], np.ndarray], part: "Chunk") -> None:
+    """Put the models of a chunk's rounds where they belong."""
+    for labels, models in part.models_by_round.items():
+        kept[labels][:, part.round - models.shape[1] : part.round] = models
+
+
+def _room_for_models(
+    problem: Any, topology: Topology, algorithms: Mapping[Any, Algorithm], noises: Mapping[Any, Noise], settings: Settings
+) -> dict[tuple[Any, Any], np.ndarray]:  # fmt: skip
+    """{(algorithm, noise): [repeats, rounds, K, d]}, still empty; refused where it would not fit beside the run itself."""
+    from sottovoce.simulation.engine import size_of_run
+    from sottovoce.simulation.resources import check_run_size
+
+    size = size_of_run(problem, topology, tuple(algorithms.values()), settings, schemes=len(noises), metrics=0)
+    check_run_size(replace(size, kept_rounds=settings.rounds))
+    shape = (settings.repeats, settings.rounds, problem.num_agents, problem.dimension)
+    return {(a, n): np.empty(shape, settings.dtype) for a in algorithms for n in noises}

@@ -238,6 +238,8 @@ def _targets(common: _Common, epsilons: Sequence[float]) -> tuple[float, ...]:
         raise ConfigError(f"tail = {common.tail}; there are only {rounds} rounds to average over.")
     if wrong := [name for name in common.measures if name.startswith("accuracy")]:
         raise ConfigError(f"measures: {wrong[0]!r} is best when large. Use {TEST_ERROR!r}, one minus the accuracy.")
+    if "models" in common.measures:
+        raise ConfigError("measures: 'models' is no measure to compare by. Record them with sv.simulate.")
     choose_metrics(_metrics(common), common.problem)  # refuses one that the problem does not have
     return tuple(targets)
 

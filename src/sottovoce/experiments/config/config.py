@@ -27,7 +27,9 @@ class ExperimentSection(Section):
     seed: Seed = 0
     dtype: Literal["float32", "float64"] = "float32"
     chunk: Count | None = None  # rounds between two checkpoints; None: chosen by the amount of work
-    record: list[str] | None = None  # metrics to keep; None: all that cost little
+    record: list[str] | None = (
+        None  # metrics to keep; None: all that cost little; "models": every agent's model of every round, too
+    )
 
 
 class Config(Section):

@@ -9,6 +9,7 @@
 On a walk the token takes the place of the centroid.
 
 And only when asked for, because every agent's model is evaluated: accuracy_average over the agents and accuracy_worst of the worst.
+"models" is no metric: it keeps every agent's model of every round.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ ALWAYS = ("msd_centroid", "msd_average", "disagreement", "loss", "accuracy")
 ON_REQUEST = ("accuracy_average", "accuracy_worst")
 NEEDS_OPTIMUM = ("msd_centroid", "msd_average")
 NEEDS_LABELS = ("accuracy", *ON_REQUEST)
+MODELS = "models"
 
 
 class Measured(NamedTuple):
@@ -32,6 +34,7 @@ class Measured(NamedTuple):
 
     names: tuple[str, ...]
     test: tuple[np.ndarray, np.ndarray] | None  # (features, labels) for accuracies; None where none is measured
+    models: bool = False  # whether every agent's model of every round is kept
 
     def arrays(self, problem: Any) -> dict[str, Any]:
         """What the metrics are computed from, beside the problem's data."""
@@ -45,16 +48,24 @@ NOTHING = Measured((), None)
 def choose_metrics(record: Any, problem: Any) -> tuple[str, ...]:
     """The metrics of a run: those asked for, or all that the problem has at no great cost."""
     available = _without(ALWAYS + ON_REQUEST, () if problem.has_accuracy else NEEDS_LABELS)
-    if record is None:
+    if record is None or keeps_models(record, alone=True):
         return _without(available, ON_REQUEST if _has_optimum(problem) else ON_REQUEST + NEEDS_OPTIMUM)
     if isinstance(record, str):
         raise ConfigError(f"record = {record!r}; give a list of names, such as [{record!r}].")
-    unknown = _without(record, available)
+    unknown = _without(record, (*available, MODELS))
     if unknown:
         raise ConfigError(
-            f"record = {list(record)}: {unknown[0]!r} is not a metric of this problem. Choose from {', '.join(available)}."
+            f"record = {list(record)}: {unknown[0]!r} is not a metric of this problem. Choose from {', '.join(available)}, or '{MODELS}' for every "
+            f"agent's model of every round."
         )
     return tuple(name for name in available if name in record)
+
+
+def keeps_models(record: Any, *, alone: bool = False) -> bool:
+    """Whether every agent's model of every round is to be kept; `alone`: and no metric is named beside it."""
+    if record is None or isinstance(record, str) or MODELS not in record:
+        return False
+    return not alone or all(name == MODELS for name in record)
 
 
 def _without(names: Sequence[str], left_out: tuple[str, ...]) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ class Plan(NamedTuple):
     metrics: tuple[str, ...]
     batch_size: int | None
     dtype: Any
+    keeps_models: bool = False  # every agent's model of every round
+    first: np.ndarray | None = None  # where agents start, [d] or [K, d]; None: where the problem says
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,6 +119,7 @@ def plan_comparison(
         metrics=measured.names,
         batch_size=settings.batch_size,
         dtype=dtype,
+        keeps_models=measured.models,
     )
     arrays: dict[str, Any] = {
         **run_arrays(problem, topology, plan.algorithms, settings),

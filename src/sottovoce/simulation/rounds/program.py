@@ -41,14 +41,15 @@ class Drawn(NamedTuple):
 
 
 def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:
-    """The states before the first round: every model the problem's first one, one state per algorithm, leaves [K, d, S, R]."""
+    """The states before the first round: every model the first one, given or the problem's, one state per algorithm, leaves [K, d, S, R]."""
     K, d = plan.shape
     lanes = (len(plan.noises), repeats)
+    first = np.array(plan.problem.initial_model if plan.first is None else plan.first, plan.dtype)
 
     def start(algorithm: Algorithm) -> Any:
-        leaf = algorithm.init(np.array(plan.problem.initial_model, plan.dtype))
+        made = algorithm.init(first) if first.ndim == 1 else jax.vmap(algorithm.init)(first)
         return jax.tree.map(
-            lambda x: np.broadcast_to(np.asarray(x, plan.dtype)[None, :, None, None], (K, d, *lanes)), leaf
+            lambda x: np.broadcast_to(np.atleast_2d(np.asarray(x, plan.dtype))[:, :, None, None], (K, d, *lanes)), made
         )
 
     return tuple(start(algorithm) for algorithm in plan.algorithms)
@@ -60,18 +61,22 @@ def models_of(plan: Plan, states: tuple[Any, ...]) -> tuple[Array, ...]:
 
 
 def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
-    """The compiled program: (arrays, repeat ids [R], states, rounds done, rounds to do <= capacity) -> (states, metrics).
+    """The compiled program: (arrays, repeat ids [R], states, rounds done, rounds to do <= capacity) -> (states, metrics, models).
 
-    Metrics come as one [len(metrics), capacity, S, R] array per algorithm. The program runs on the device its arguments are on.
+    Metrics come as one [len(metrics), capacity, S, R] array per algorithm, and so do the models of all rounds, [capacity, K, d, S, R], where they
+    are kept. The program runs on the device its arguments are on.
     """
 
     def advance(arrays: Any, repeats: Array, states: Any, done: Array, count: Array, really: Array) -> Any:
         streams = streams_of(arrays["seed"], repeats)
         lanes = (len(plan.noises), repeats.shape[0])
         buffers = tuple(jnp.zeros((len(plan.metrics), capacity, *lanes), plan.dtype) for _ in plan.algorithms)
+        kept = tuple(
+            jnp.zeros((capacity, *plan.shape, *lanes), plan.dtype) for _ in plan.algorithms if plan.keeps_models
+        )
 
         def body(i: Array, carry: Any) -> Any:
-            states, buffers = carry
+            states, buffers, kept = carry
             drawn = draw_round(plan, arrays, done + i + 1, streams, really, repeats)
             states, hop = _round(plan, arrays, states, done + i + 1, streams, really, drawn, repeats), drawn.hop
             if plan.metrics:
@@ -81,9 +86,12 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
                     )
                     for buffer, q, model in zip(buffers, arrays["perron"], models_of(plan, states), strict=True)
                 )
-            return states, buffers
+            if plan.keeps_models:
+                pairs = zip(kept, models_of(plan, states), strict=True)
+                kept = tuple(buffer.at[i].set(model) for buffer, model in pairs)
+            return states, buffers, kept
 
-        return jax.lax.fori_loop(0, count, body, (states, buffers))
+        return jax.lax.fori_loop(0, count, body, (states, buffers, kept))
 
     enable_compilation_cache()
     return jax.jit(advance)
