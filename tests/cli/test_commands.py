@@ -195,3 +195,11 @@ def test_reproduce_lists_judges_and_refuses(tmp_path):
     assert "DEPARTS" in departs.stdout
     for arguments in (["--accept", "-1"], ["--accept", "0.1", "experiment.rounds=5"]):
         assert runner.invoke(app, ["reproduce", str(small), *arguments]).exit_code == 2
+
+
+def test_what_another_kind_leaves_out_is_said_in_words_and_in_json(sottovoce, small):
+    result = sottovoce("run", small, "noise.kind=none", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "law, std of the file do not apply" in result.stderr
+    assert json.loads(result.stdout)["notes"] == [result.stderr.strip().removeprefix("sottovoce: ")]
+    assert "notes" not in json.loads(sottovoce("run", small, "--json").stdout)

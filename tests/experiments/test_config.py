@@ -103,7 +103,7 @@ def test_unknown_name_is_refused_with_place_and_suggestion(file, override, secti
         ("problem.radius=0.2", "only to mean_estimation"),
         ("problem.partition={kind='iid'}", "partition does not apply to synthetic data"),
         ("problem.data=breast_cancer", 'samples and dimension apply to data = "synthetic" only'),
-        ("noise.kind=none", "[noise] law: does not apply to kind = 'none'"),
+        ("noise={kind='none', law='gaussian'}", "[noise] law: does not apply to kind = 'none'"),
     ],
 )
 def test_key_that_means_nothing_for_the_chosen_kind_is_refused(file, override, expected):

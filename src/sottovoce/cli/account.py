@@ -7,7 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from sottovoce.cli.guarantees import coalitions, guarantee_table
-from sottovoce.cli.output import JsonOption, OverridesArgument, show, wrapped
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show, wrapped
 
 
 def account(
@@ -20,7 +20,8 @@ def account(
     """State what every observer can learn: epsilon, mu, and why it holds."""
     from sottovoce.experiments import build, coalition_table, guarantees, guarantees_of_agents, read, statement
 
-    experiment = build(read(file, overrides or ()))
+    notes = Notes()
+    experiment = build(read(file, overrides or (), say=notes))
     found = guarantees_of_agents(experiment) if per_agent else guarantees(experiment)
     stated = statement(experiment, found)
     parts: list[RenderableType] = [guarantee_table(stated, per_agent=per_agent, explain=explain)]
@@ -31,4 +32,4 @@ def account(
     if explain:
         delta = stated["delta"]
         parts += [wrapped(f"\n{each.explain(delta)}") for each in found]
-    show(stated, as_json=as_json, text=Group(*parts))
+    show(stated, as_json=as_json, text=Group(*parts), notes=notes)

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.cli.output import JsonOption, OverridesArgument, show, telling
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show, telling
 from sottovoce.numbers import chosen
 from sottovoce.observers import observer_named
 from sottovoce.rounding import shown
@@ -47,7 +47,8 @@ def audit(
     from sottovoce.experiments import audits, build, describe_audits, read, results_folder
 
     chosen("--attack", attack, ATTACKS)
-    experiment = build(read(file, overrides or ()))
+    notes = Notes()
+    experiment = build(read(file, overrides or (), say=notes))
     who = [observer_named(name) for name in observer or ()]
     with contextlib.nullcontext() if out is None else results_folder(out):
         with telling("audit", shown=not as_json) as tell:
@@ -59,7 +60,7 @@ def audit(
     broken = [_broken(each) for each in found if not each.passed]
     ends = [value["meaning"], *broken, *([] if out is None else [f"audit.json and pictures in {out}"])]
     text = Group(_table(found, confidence), *map(Text, [*_limits(found, pairs), *ends]))
-    show(value, as_json=as_json, text=text)
+    show(value, as_json=as_json, text=text, notes=notes)
     if broken:
         if as_json:
             typer.echo("\n".join(broken), err=True)

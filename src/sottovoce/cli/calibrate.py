@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sottovoce.cli.guarantees import guarantee_table
-from sottovoce.cli.output import JsonOption, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
 from sottovoce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def calibrate(
     from sottovoce.experiments import Given, calibrate_file
 
     _require_two(epsilon, delta, noise)
-    found = calibrate_file(file, overrides or (), Given(epsilon=epsilon, delta=delta, noise=noise), observer)
+    notes, given = Notes(), Given(epsilon=epsilon, delta=delta, noise=noise)
+    found = calibrate_file(file, overrides or (), given, observer, say=notes)
     stated, pasted = found.statement(), found.overrides()
     if not as_json:
         typer.echo(_sentence(found))
@@ -64,7 +65,8 @@ def calibrate(
         "overrides": pasted,
         **stated,  # holds the delta too
     }
-    show(answer, as_json=as_json, text=guarantee_table(stated) if found.delta < 1 else _why(found.guarantees[0]))
+    text = guarantee_table(stated) if found.delta < 1 else _why(found.guarantees[0])
+    show(answer, as_json=as_json, text=text, notes=notes)
 
 
 def _require_two(epsilon: float | None, delta: float | None, noise: float | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.output import JsonOption, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
 from sottovoce.errors import ConfigError
 
 
@@ -22,7 +22,8 @@ def compare(
     from sottovoce.experiments import aligned, read_comparison, results_folder, run_comparison, write_comparison
     from sottovoce.reports import comparison_figures
 
-    chosen = read_comparison(file, overrides or ())
+    notes = Notes()
+    chosen = read_comparison(file, overrides or (), say=notes)
     if next(iter(chosen.experiments.values())).repeats < 2:
         raise ConfigError(
             f"{file}: [experiment] repeats: one repeat has no standard error, so no winner can be named; give 2 or more."
@@ -56,6 +57,7 @@ def compare(
         },
         as_json=as_json,
         text="\n".join(parts),
+        notes=notes,
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.cli.output import JsonOption, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
 
 WARNING = (
     "These numbers are computed from the data. A clip chosen by private data costs privacy budget, which no guarantee of sottovoce "
@@ -31,7 +31,8 @@ def gradients(
     """Show how long gradients are along a run in clear, to choose a clip by; for public or synthetic data."""
     from sottovoce.experiments import PERCENTILES, gradient_norms, read
 
-    found = gradient_norms(read(file, overrides or ()))
+    notes = Notes()
+    found = gradient_norms(read(file, overrides or (), say=notes))
     table = Table(
         *("round", "of", *(_title(share) for share in PERCENTILES), "clipped", "histogram"),
         title="norms of gradients, without noise and without clipping",
@@ -49,6 +50,7 @@ def gradients(
         {"norms": [each.describe() for each in found], "notes": [MEANING, WARNING]},
         as_json=as_json,
         text=Group(table, Text(MEANING), Text(WARNING, style="bold")),
+        notes=notes,
     )
 
 

@@ -28,7 +28,8 @@ from rich.table import Table
 from rich.text import Text
 
 OverridesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead.")
+    list[str] | None,
+    typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead; SECTION.KEY=~ removes a key."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 QuietOption = Annotated[
@@ -174,8 +175,22 @@ def complain(text: str) -> None:
     typer.echo(said, err=True)
 
 
-def show(value: dict[str, Any], *, as_json: bool, text: RenderableType) -> None:
-    """Print the result of a command on stdout."""
+class Notes:
+    """What a command says beside its result: at once on stderr, and kept for the notes of its JSON."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def __call__(self, note: str) -> None:
+        """Say one note."""
+        self.said.append(note)
+        complain(f"sottovoce: {note}")
+
+
+def show(value: dict[str, Any], *, as_json: bool, text: RenderableType, notes: Notes | None = None) -> None:
+    """Print the result of a command on stdout; JSON with what was said beside it."""
+    if notes is not None and notes.said:
+        value = {**value, "notes": [*notes.said, *value.get("notes", ())]}
     if as_json:
         typer.echo(json.dumps(value, indent=2, allow_nan=False))
     else:

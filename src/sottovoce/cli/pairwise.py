@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.cli.output import JsonOption, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
 from sottovoce.rounding import shown
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def pairwise(
     from sottovoce.experiments import build, describe_pairs, pairs_of, read, results_folder
     from sottovoce.reports import drawable, pairs_figures
 
-    config = read(file, overrides or ())
+    notes = Notes()
+    config = read(file, overrides or (), say=notes)
     experiment = build(config)
     folder = out or Path("runs") / f"pairwise-{config.experiment.name}"
     with results_folder(folder):
@@ -45,15 +46,16 @@ def pairwise(
             arrays["resolved"] = found.resolved
         np.savez_compressed(folder / "pairs.npz", allow_pickle=False, **arrays)
         paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder)]
-    notes = _notes(found)
+    remarks = _notes(found)
     if np.isinf(np.delete(found.mu[:, found.attacker], found.attacker)).any():
-        notes.append(f"Agent {found.attacker} reads something of somebody without noise, so its network is not drawn.")
+        remarks.append(
+            f"Agent {found.attacker} reads something of somebody without noise, so its network is not drawn."
+        )
     if not drawable(experiment.topology):
-        notes.append(f"The network of {experiment.topology.num_agents:,} agents is too large for a picture.")
-    value = {**describe_pairs(found), "notes": notes, "files": [str(path) for path in paths]}
-    show(
-        value, as_json=as_json, text=Group(_table(value), *map(Text, notes), Text(f"pairs.npz and figures in {folder}"))
-    )
+        remarks.append(f"The network of {experiment.topology.num_agents:,} agents is too large for a picture.")
+    value = {**describe_pairs(found), "notes": remarks, "files": [str(path) for path in paths]}
+    text = Group(_table(value), *map(Text, remarks), Text(f"pairs.npz and figures in {folder}"))
+    show(value, as_json=as_json, text=text, notes=notes)
 
 
 def _notes(pairs: "Pairs") -> list[str]:

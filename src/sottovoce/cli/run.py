@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.cli.guarantees import guarantee_table
-from sottovoce.cli.output import JsonOption, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
 
 
 def run(
@@ -30,7 +30,8 @@ def run(
         run_experiment,
     )
 
-    config = read(file, overrides or ())
+    notes = Notes()
+    config = read(file, overrides or (), say=notes)
     folder = out or default_folder(config)
     done = run_experiment(config, folder, progress=not as_json)
     metrics = final_metrics(done)
@@ -50,6 +51,7 @@ def run(
             *([] if stated is None else [guarantee_table(stated)]),
             Text(f"results in {folder}"),
         ),
+        notes=notes,
     )
 
 

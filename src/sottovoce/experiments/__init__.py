@@ -15,8 +15,9 @@ from sottovoce.experiments.build import build
 from sottovoce.experiments.calibration import Calibrated, Given, calibrate_file
 from sottovoce.experiments.coalitions import NO_HELP, coalition_table
 from sottovoce.experiments.config.config import Config
+from sottovoce.experiments.config.overrides import apply_override
 from sottovoce.experiments.config.privacy import ObserverName
-from sottovoce.experiments.config.toml_file import apply_override, parse, read, read_toml
+from sottovoce.experiments.config.toml_file import parse, read, read_toml
 from sottovoce.experiments.config.topology import TopologySection, TopologyTable
 from sottovoce.experiments.config.values import (
     Count,

@@ -7,7 +7,7 @@ epsilon or a larger delta than necessary the promise still holds.
 import decimal
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.build import build
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import GopaNoise, LawSection
+from sottovoce.experiments.config.overrides import silent
 from sottovoce.experiments.config.privacy import asked, same_view
 from sottovoce.experiments.config.toml_file import read
 from sottovoce.experiments.experiment import Experiment
@@ -97,7 +98,14 @@ class Calibrated:
         return [f"'noise={{{whole}}}'", *stated]
 
 
-def calibrate_file(file: Path, overrides: Sequence[str], given: Given, observer: str | None) -> Calibrated:
+def calibrate_file(
+    file: Path,
+    overrides: Sequence[str],
+    given: Given,
+    observer: str | None,
+    *,
+    say: Callable[[str], None] = silent,
+) -> Calibrated:
     """Find the number that is not given.
 
     Args:
@@ -105,13 +113,14 @@ def calibrate_file(file: Path, overrides: Sequence[str], given: Given, observer:
         overrides: `section.key=value`, used instead of what the file says.
         given: the numbers that are known.
         observer: for whom, by name; None: the first of the file.
+        say: told what of the file was left out because another kind was chosen.
 
     Raises:
         ConfigError: a file that cannot be read, or nobody to calibrate for.
         IncompatibleChoice: noise that has no size.
         UnsupportedClaim: Gaussian noise without a delta, or no size gives the observer this epsilon.
     """
-    config = _read(file, overrides, given)
+    config = _read(file, overrides, given, say)
     section = config.noise
     if not isinstance(section, LawSection):
         raise IncompatibleChoice(
@@ -120,10 +129,10 @@ def calibrate_file(file: Path, overrides: Sequence[str], given: Given, observer:
     return _found(_asking_first(build(_with(config, section, given)), observer), section, given)
 
 
-def _read(file: Path, overrides: Sequence[str], given: Given) -> Config:
+def _read(file: Path, overrides: Sequence[str], given: Given, say: Callable[[str], None]) -> Config:
     """The file's configuration. It need not have the delta that is given or asked for, so one stands in."""
     stand_in = 0.5 if given.asked_for == "delta" else given.delta
-    return read(file, [*overrides, *([f"privacy.delta={stand_in!r}"] if stand_in else [])])
+    return read(file, [*overrides, *([f"privacy.delta={stand_in!r}"] if stand_in else [])], say=say)
 
 
 def _with(config: Config, section: LawSection, given: Given) -> Config:

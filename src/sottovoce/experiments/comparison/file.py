@@ -18,7 +18,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +30,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import build
 from sottovoce.experiments.comparison.compare import compare
 from sottovoce.experiments.comparison.result import Comparison
+from sottovoce.experiments.config.overrides import silent
 from sottovoce.experiments.config.privacy import ObserverName
 from sottovoce.experiments.config.toml_file import parse, read_toml
 from sottovoce.experiments.config.values import Count, Positive, Section, ShownLabel, complaint
@@ -66,14 +67,21 @@ class ComparisonFile:
     privacy: Privacy
 
 
-def read_comparison(path: str | Path, overrides: Sequence[str] = ()) -> ComparisonFile:
+def read_comparison(
+    path: str | Path, overrides: Sequence[str] = (), *, say: Callable[[str], None] = silent
+) -> ComparisonFile:
     """Read a comparison, with `section.key=value` overrides on top.
+
+    Args:
+        path: of the file.
+        overrides: used instead of what the file says.
+        say: told what of the file was left out because another kind was chosen.
 
     Raises:
         ConfigError: naming the file, and what is wrong in it.
         IncompatibleChoice: parts are valid but not together.
     """
-    data = read_toml(Path(path), overrides)
+    data = read_toml(Path(path), overrides, say=say)
     section = _section(data.pop("compare", None), str(path))
     _refuse_idle_tables(data, str(path))
     base = {**data, "noise": {"kind": "none"}}

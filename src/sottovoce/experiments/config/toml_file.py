@@ -5,7 +5,7 @@ The file is read once and never written. What it may contain is in `sections`.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
+from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED, PrivacySection
 from sottovoce.experiments.config.values import Section
 from sottovoce.problems import check_plain_file
@@ -22,16 +23,21 @@ from sottovoce.wording import brief, brief_value, suggest
 DEEPEST = 12  # levels of tables and lists; no key of ours lies deeper than six
 
 
-def read(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """Read an experiment from a TOML file, with `section.key=value` overrides applied on top.
+def read(path: str | Path, overrides: Sequence[str] = (), *, say: Callable[[str], None] = silent) -> Config:
+    """Read an experiment from a TOML file, with `section.key=value` overrides applied on top (`section.key=~` removes).
+
+    Args:
+        path: of the file.
+        overrides: used instead of what the file says.
+        say: told what of the file was left out because another kind was chosen.
 
     Raises:
         ConfigError: naming the file, and every section and key that is wrong.
     """
-    return parse(read_toml(Path(path), overrides), source=str(path))
+    return parse(read_toml(Path(path), overrides, say=say), source=str(path))
 
 
-def read_toml(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+def read_toml(path: Path, overrides: Sequence[str] = (), *, say: Callable[[str], None] = silent) -> dict[str, Any]:
     """The tables of a TOML file, with overrides applied on top, and nothing known yet about what they should hold.
 
     Raises:
@@ -48,8 +54,7 @@ def read_toml(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {brief(str(error), 200)}. Correct that place.") from error
     except RecursionError as error:
         raise ConfigError(f"{path}: {_TOO_DEEP}") from error
-    for override in overrides:
-        apply_override(data, override)
+    apply_overrides(data, overrides, say=say)
     if _deeper_than(data, DEEPEST):
         raise ConfigError(f"{path}: {_TOO_DEEP}")
     return data
@@ -84,39 +89,6 @@ def _report(source: str, problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return f"{source}: {problems[0].rstrip('?')}{'?' if problems[0].endswith('?') else '.'}"
     return "\n".join([f"{source}: {len(problems)} problems:", *(f"  - {problem}" for problem in problems)])
-
-
-def apply_override(data: dict[str, Any], override: str) -> None:
-    """Set one `section.key=value` in nested tables; `section={...}` replaces a whole section."""
-    path, equals, text = override.partition("=")
-    keys = [key.strip() for key in path.split(".")]
-    if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", key) for key in keys):
-        raise ConfigError(f"override {brief(override)!r}: write section.key=value, for example noise.std=0.1.")
-    value = _toml_value(override, text.strip())
-    if len(keys) == 1 and not isinstance(value, dict):
-        raise ConfigError(
-            f"override {brief(override)!r} names no section; write section.key=value, for example noise.std=0.1."
-        )
-    table = data
-    for key in keys[:-1]:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise ConfigError(
-                f"override {brief(override)!r}: {key!r} is a single value in the file, so it has no keys below it."
-            )
-    table[keys[-1]] = value
-
-
-def _toml_value(override: str, text: str) -> Any:
-    if "\n" not in text:
-        try:
-            return tomllib.loads(f"value = {text}")["value"]
-        except (ValueError, RecursionError):  # also integers with too many digits, and lists nested too deep
-            if re.fullmatch(r"[A-Za-z_./~][^\s\"'\[\]{}#]*", text):
-                return text  # a bare string: noise.law=gaussian
-    raise ConfigError(
-        f"override {brief(override)!r}: {brief(text)!r} is no TOML value; quote text with spaces or brackets."
-    )
 
 
 def _explain(detail: ErrorDetails, data: Mapping[str, Any]) -> list[str]:
