@@ -382,7 +382,7 @@ def test_every_registered_name_has_a_section_and_the_other_way_round():
 
 def test_shipped_configurations_are_valid():
     root = Path(__file__).parents[2]
-    for path in [*root.glob("examples/*.toml"), root / "src/sottovoce/cli/template.toml"]:
+    for path in [*root.glob("examples/*.toml"), *root.glob("src/sottovoce/experiments/**/*.toml")]:
         read(path)
 
 

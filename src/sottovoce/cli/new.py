@@ -1,6 +1,5 @@
 """`sottovoce new`: write a commented configuration to start from."""
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +11,25 @@ from sottovoce.errors import ConfigError
 
 def new(
     file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("experiment.toml"),
+    template: Annotated[
+        str, typer.Option("--template", help="One of peers, federation, gopa, gossip, walk.")
+    ] = "peers",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a commented configuration to start from."""
-    text = files("sottovoce.cli").joinpath("template.toml").read_text(encoding="utf-8")
+    from sottovoce.experiments import template as template_named
+
+    _write(file, template_named(template), force=force)
+    uses = {"gossip": "pairwise"}
+    show(
+        {"file": str(file)},
+        as_json=as_json,
+        text=f"{file} written. Next: sottovoce {uses.get(template, 'run')} {file}",
+    )
+
+
+def _write(file: Path, text: str, *, force: bool) -> None:
     try:
         if file.exists() and not file.is_file():
             raise ConfigError(f"{file} exists and is no plain file; choose another name.")
@@ -27,4 +40,3 @@ def new(
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{file} cannot be written ({reason}); choose another place.") from error
-    show({"file": str(file)}, as_json=as_json, text=f"{file} written. Next: sottovoce run {file}")

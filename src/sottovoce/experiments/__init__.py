@@ -4,6 +4,7 @@
     build         all parts together, checked                         claims        what a simulated run may say of itself
     privacy       guarantees, calibrated noise, spending              releases      what a simulation may not be used for
     run           the run, chunk by chunk                             record        the folder that keeps it
+    starting/     files to start from
     comparison/   noise schemes at equal privacy                      audit, pairwise, coalitions, gradients, demo: what else is asked of a file
 
 Whoever stands above imports from here. What simulates is imported when first used.
@@ -54,6 +55,7 @@ from sottovoce.experiments.privacy import (
 from sottovoce.experiments.record import load, load_guarantees, save
 from sottovoce.experiments.releases import release_note
 from sottovoce.experiments.results_folder import results_folder
+from sottovoce.experiments.starting.template import TEMPLATES, template
 from sottovoce.imported_later import imported_later
 from sottovoce.simulation import simulate
 
