@@ -1,6 +1,7 @@
 """Run folders: what a run leaves on disk, written so that it may be killed at any moment and continued.
 
-    run.json               format version, status, configuration, versions, description
+    run.json               format version, status, configuration, versions, description, keyed digest of the records
+    resume.key             the secret of that digest (same_records); for its owner alone
     chunks/0000000100.safetensors    metrics of the rounds of one chunk, named by its last round
     checkpoint.safetensors engine state after the last complete chunk
     metrics.safetensors, models.safetensors, metrics.csv     the whole run, once it has finished
@@ -9,6 +10,7 @@
 
 Every file is written under another name, flushed, and renamed. Two renames decide: a chunk counts once the checkpoint that follows it
 is in place, and a run is finished once run.json says so; whatever else a killed process left is overwritten or removed.
+The folder belongs to whoever has the data: run.json names their file, and metrics are exact statistics of them.
 """
 
 import contextlib
@@ -32,7 +34,9 @@ from safetensors.numpy import save as to_bytes
 
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments import trajectory
+from sottovoce.experiments.durable_files import write, write_json
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
+from sottovoce.experiments.same_records import KEY_FILE, check_same_records, keyed_digest
 from sottovoce.simulation import Run, join
 from sottovoce.wording import brief
 
@@ -79,17 +83,25 @@ class Record:
             if any(values.shape[1] != int(files[-1].stem) for values in metrics.values()):
                 raise ValueError("a chunk is missing")
         _save(self.folder / "metrics.safetensors", metrics)
-        _write(self.folder / "metrics.csv", _csv(metrics).encode())
+        write(self.folder / "metrics.csv", _csv(metrics).encode())
         if guarantees is not None:
-            _write_json(self.folder / "guarantees.json", guarantees)
-        _write_json(self.folder / "run.json", {**self.header, "status": "finished"})
+            write_json(self.folder / "guarantees.json", guarantees)
+        write_json(self.folder / "run.json", {**self.header, "status": "finished"})
         _remove_partial_results(self.folder)
         return load(self.folder)
 
 
 @contextlib.contextmanager
-def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, Any]) -> Iterator[Record]:
-    """Open a folder for a run: a new one, or one that this very configuration began before.
+def open_record(
+    folder: Path, *, config: dict[str, Any], description: dict[str, Any], records: Arrays | None = None
+) -> Iterator[Record]:
+    """Open a folder for a run: a new one, or one that this very configuration began before, on these very records.
+
+    Args:
+        folder: of the run.
+        config: what names the run.
+        description: of what is run.
+        records: all that it learns from and is tested on.
 
     Raises:
         ConfigError: if the folder belongs to something else, to a run of another configuration, to an unfinished run of other library
@@ -101,7 +113,7 @@ def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, 
     with results_folder(folder), _only_writer(folder):
         for leftover in folder.rglob("*.part"):
             leftover.unlink()
-        record = _opened(folder, config, description)
+        record = _opened(folder, config, description, records or {})
         try:
             yield record
         except BaseException as error:
@@ -112,29 +124,43 @@ def open_record(folder: Path, *, config: dict[str, Any], description: dict[str, 
             raise
 
 
-def _opened(folder: Path, config: dict[str, Any], description: dict[str, Any]) -> Record:
+def _opened(folder: Path, config: dict[str, Any], description: dict[str, Any], records: Arrays) -> Record:
     """The record of a folder that this process holds; a new run's header is written first."""
     if not (folder / "run.json").exists():
-        header = {
+        header: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "status": "running",
             "config": config,
             "versions": versions(),
             "description": description,
+            "records": keyed_digest(records, folder) if records else None,
         }
-        _write_json(folder / "run.json", header)
+        write_json(folder / "run.json", header)
         return Record(folder=folder, header=header, start=None)
     header = _read_header(folder)
     _check_same_run(folder, header, config)
-    described: Any = header["description"]
-    if described.get("data_digest") != description.get("data_digest"):
-        raise ConfigError(
-            f"{folder} holds a run on other records: the data file has changed. Choose another folder with --out."
-        )
+    check_same_records(header, records, folder)
+    if "data_digest" in header["description"]:
+        header = _with_key(header, records, folder)
     if header["status"] == "finished":
         _remove_partial_results(folder)
         return Record(folder=folder, header=header, start=None)
     return Record(folder=folder, header=header, start=_last_checkpoint(folder))
+
+
+def _with_key(header: dict[str, Any], records: Arrays, folder: Path) -> dict[str, Any]:
+    """The header of a folder of version 0.1.0, written again with a keyed digest in place of one that anybody can check."""
+    renewed = {
+        **header,
+        "description": _without_digest(header["description"]),
+        "records": keyed_digest(records, folder),
+    }
+    write_json(folder / "run.json", renewed)
+    return renewed
+
+
+def _without_digest(description: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in description.items() if key != "data_digest"}
 
 
 def save(run: Run, path: str | Path) -> None:
@@ -151,9 +177,11 @@ def save(run: Run, path: str | Path) -> None:
     if run.models_by_round is not None:
         trajectory.save_models(folder, run.models_by_round)
     _save(folder / "metrics.safetensors", run.metrics)
-    _write(folder / "metrics.csv", _csv(run.metrics).encode())
+    write(folder / "metrics.csv", _csv(run.metrics).encode())
     header = {"format_version": FORMAT_VERSION, "status": "finished", "config": None, "versions": versions()}
-    _write_json(folder / "run.json", {**header, "description": run.description})  # last: it makes the folder a run
+    write_json(
+        folder / "run.json", {**header, "description": _without_digest(run.description)}
+    )  # last: it makes the folder a run
 
 
 def load(path: str | Path) -> Run:
@@ -174,7 +202,8 @@ def load(path: str | Path) -> Run:
         metrics = _load(folder / "metrics.safetensors")
         models = _load(folder / "models.safetensors")["models"]
     every_round = trajectory.read_models(folder, models)
-    return Run(metrics=metrics, models=models, description=header["description"], models_by_round=every_round)
+    described = _without_digest(header["description"])
+    return Run(metrics=metrics, models=models, description=described, models_by_round=every_round)
 
 
 def load_guarantees(path: str | Path) -> dict[str, Any] | None:
@@ -281,12 +310,12 @@ def _remove_partial_results(folder: Path) -> None:
 def _forget(folder: Path) -> None:
     """Leave nothing behind of a run that was refused, or failed, before its first checkpoint."""
     _remove_partial_results(folder)
-    for name in ("run.json", "run.lock", "models.safetensors", trajectory.NAME):
+    for name in ("run.json", "run.lock", "models.safetensors", trajectory.NAME, KEY_FILE):
         (folder / name).unlink(missing_ok=True)
 
 
 def _ours(path: Path) -> bool:
-    return path.name == "run.lock" or path.suffix == ".part"
+    return path.name in ("run.lock", KEY_FILE) or path.suffix == ".part"
 
 
 @contextlib.contextmanager
@@ -329,33 +358,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
 
 def _save(path: Path, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _write(path, to_bytes(contiguous, metadata))
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    _write(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write beside, flush to the disk, then rename: the final name never shows a half-written file."""
-    path.parent.mkdir(exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(content)
-        _flush(part)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
-    _flush(path.parent)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write(path, to_bytes(contiguous, metadata))
 
 
 def _csv(metrics: Arrays) -> str:

@@ -61,7 +61,8 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
         _check_size(experiment)
         _check_room(experiment, folder)
         experiment, stated, spent = _accounted(experiment)
-    with open_record(folder, config=config.as_dict(), description=experiment.describe()) as record:
+    description, records = experiment.describe(), experiment.records
+    with open_record(folder, config=config.as_dict(), description=description, records=records) as record:
         if record.finished:
             return load(folder)
         done = record.start[0] if record.start else 0
