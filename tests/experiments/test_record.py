@@ -32,7 +32,7 @@ def write_finished(folder: Path) -> None:
     with opened(folder) as held:
         held.add_chunk(2, columns(0, 2), state(2))
         held.add_chunk(4, columns(2, 4), state(4))
-        held.add_chunk(5, columns(4, 5), state(5), final_models=MODELS)
+        held.add_chunk(5, columns(4, 5), state(5), final_models={"models": MODELS})
         held.finish()
 
 
@@ -80,7 +80,7 @@ def test_interrupted_run_continues_after_its_last_checkpoint(tmp_path):
         last_round, restored = held.start
         assert last_round == 2
         np.testing.assert_array_equal(restored["0"], state(2)["0"])
-        held.add_chunk(5, columns(2, 5), state(5), final_models=MODELS)
+        held.add_chunk(5, columns(2, 5), state(5), final_models={"models": MODELS})
         run = held.finish()
     np.testing.assert_array_equal(run.metrics["loss"], METRICS["loss"])
 
@@ -105,7 +105,7 @@ def test_chunk_without_its_checkpoint_does_not_count(tmp_path, monkeypatch):
 
 def test_run_killed_before_its_last_mark_only_needs_finishing(tmp_path):
     with opened(tmp_path / "run") as held:
-        held.add_chunk(5, columns(0, 5), state(5), final_models=MODELS)
+        held.add_chunk(5, columns(0, 5), state(5), final_models={"models": MODELS})
     with opened(tmp_path / "run") as held:
         assert held.start[0] == 5
         assert not held.finished
@@ -203,7 +203,7 @@ def test_damaged_file_gives_a_clear_error(tmp_path, name):
 def test_missing_chunk_is_noticed(tmp_path):
     with opened(tmp_path / "run") as held:
         held.add_chunk(2, columns(0, 2), state(2))
-        held.add_chunk(5, columns(2, 5), state(5), final_models=MODELS)
+        held.add_chunk(5, columns(2, 5), state(5), final_models={"models": MODELS})
         (tmp_path / "run" / "chunks" / "0000000002.safetensors").unlink()
         with pytest.raises(ConfigError, match="chunk is missing"):
             held.finish()

@@ -23,7 +23,7 @@ def opened(folder: Path, records=RECORDS):
 
 def finished(folder: Path) -> Path:
     with opened(folder) as held:
-        held.add_chunk(1, {"loss": np.ones((1, 1))}, {"0": np.zeros(1)}, final_models=MODELS)
+        held.add_chunk(1, {"loss": np.ones((1, 1))}, {"0": np.zeros(1)}, final_models={"models": MODELS})
         held.finish()
     return folder
 

@@ -58,20 +58,19 @@ class Record:
         """Whether the run was already complete when the folder was opened."""
         return bool(self.header["status"] == "finished")
 
-    def add_chunk(
-        self, last_round: int, metrics: Arrays, state: Arrays, *, final_models: np.ndarray | None = None
-    ) -> None:
+    def add_chunk(self, last_round: int, metrics: Arrays, state: Arrays, *, final_models: Arrays | None = None) -> None:
         """Store one chunk: its metrics ([repeats, rounds of the chunk] each), then the checkpoint that makes it count.
 
         Args:
             last_round: of the chunk.
             metrics: of its rounds.
             state: of the engine, to continue from.
-            final_models: of the last chunk; they must be safe before the checkpoint says that no round is left.
+            final_models: of the last chunk, `models` of the agents and what they have in `common`; they must be safe before the checkpoint
+                says that no round is left.
         """
         _save(_chunk_file(self.folder, last_round), metrics)
         if final_models is not None:
-            _save(self.folder / "models.safetensors", {"models": final_models})
+            _save(self.folder / "models.safetensors", final_models)
         _save(self.folder / "checkpoint.safetensors", state, {"round": str(last_round)})
 
     def finish(self, guarantees: Mapping[str, Any] | None = None) -> Run:
@@ -173,7 +172,8 @@ def save(run: Run, path: str | Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists and is not an empty folder; a run is saved into a new one.")
     make_folder(folder)
-    _save(folder / "models.safetensors", {"models": run.models})
+    common = {} if run.common is None else {"common": run.common}
+    _save(folder / "models.safetensors", {"models": run.models, **common})
     if run.models_by_round is not None:
         trajectory.save_models(folder, run.models_by_round)
     _save(folder / "metrics.safetensors", run.metrics)
@@ -200,10 +200,13 @@ def load(path: str | Path) -> Run:
         raise ConfigError(f"{folder} holds an unfinished run; run it again to resume.")
     with _readable(folder):
         metrics = _load(folder / "metrics.safetensors")
-        models = _load(folder / "models.safetensors")["models"]
+        held = _load(folder / "models.safetensors")
+        models = held["models"]
     every_round = trajectory.read_models(folder, models)
     described = _without_digest(header["description"])
-    return Run(metrics=metrics, models=models, description=described, models_by_round=every_round)
+    return Run(
+        metrics=metrics, models=models, description=described, common=held.get("common"), models_by_round=every_round
+    )
 
 
 def load_guarantees(path: str | Path) -> dict[str, Any] | None:

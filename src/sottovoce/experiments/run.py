@@ -28,6 +28,7 @@ from sottovoce.simulation import (
     check_run_size,
     choose_metrics,
     chunks,
+    common_models,
     expected_seconds,
     keeps_models,
     round_bar,
@@ -96,7 +97,7 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
                         chunk.round,
                         {**measured, **_columns(spent, chunk.round, measured)},
                         chunk.state,
-                        final_models=chunk.models[algorithm, noise] if last else None,
+                        final_models=_final(experiment, chunk.models[algorithm, noise]) if last else None,
                     )
                     advance_to(chunk.round)
         return record.finish(stated)
@@ -131,6 +132,14 @@ def _accounted(experiment: Experiment) -> tuple[Experiment, dict[str, Any] | Non
         return experiment, stated, {}
     spent = spending(experiment)
     return experiment, stated, {"epsilon_spent": spent, "epsilon_left": privacy.budget.epsilon - spent}
+
+
+def _final(experiment: Experiment, models: np.ndarray) -> dict[str, np.ndarray]:
+    """What is kept when a run ends: every agent's model, and what they have in common."""
+    common = common_models(
+        models, experiment.topology, experiment.algorithm, rounds=experiment.rounds, seed=experiment.seed
+    )
+    return {"models": models, "common": common}
 
 
 def _columns(

@@ -6,6 +6,7 @@ What needs JAX is imported when first used, so that a finished run can be looked
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sottovoce.simulation.common_model import common_models
 from sottovoce.simulation.run import Run, join
 from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.simulate import simulate

@@ -16,12 +16,14 @@ class Run:
         models: [repeats, K, d] final model of every agent.
         models_by_round: [repeats, rounds, K, d] every agent's model after every round, where it was recorded; else None.
         description: what was run: problem, topology, algorithm, noise, rounds, seed; plain values.
+        common: [repeats, d] what the agents have in common in the end, the centroid or a walking token; None in runs of version 0.1.0.
     """
 
     metrics: dict[str, np.ndarray]
     models: np.ndarray
     description: dict[str, Any]
     models_by_round: np.ndarray | None = None
+    common: np.ndarray | None = None
 
     @property
     def rounds(self) -> int:
