@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from sottovoce.experiments.demo import Demonstration, run_demo
     from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
     from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
+    from sottovoce.experiments.worth import run_and_weigh
 
 __getattr__ = imported_later(
     __name__,
@@ -78,6 +79,7 @@ __getattr__ = imported_later(
         "demo": ("Demonstration", "run_demo"),
         "gradients": ("PERCENTILES", "gradient_norms"),
         "run": ("default_folder", "final_metrics", "run_experiment"),
+        "worth": ("run_and_weigh",),
     },
 )
 

@@ -53,9 +53,20 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
         IncompatibleChoice: if the parts do not fit together.
         UnsupportedClaim: if nothing is proved for one of the observers.
     """
-    folder = Path(folder)
+    check_folder(Path(folder))
+    return run_built(config, build(config), Path(folder), progress=progress)
+
+
+def run_built(config: Config, experiment: Experiment, folder: Path, *, progress: bool = True) -> Run:
+    """`run_experiment` of an experiment that is already made of its configuration.
+
+    Args:
+        config: what names the run.
+        experiment: made of it.
+        folder: of the run.
+        progress: show a bar.
+    """
     check_folder(folder)
-    experiment = build(config)
     stated: dict[str, Any] | None = None
     spent: dict[str, np.ndarray] = {}
     if not is_finished(folder):
