@@ -77,7 +77,13 @@ def classification(
         made,
         kind="classification",
         label_sets=(tuple(float(c) for c in range(count)),),
-        details={"model": model, "hidden": list(widths), "classes": count, "seed": int(seed)},
+        details={
+            "model": model,
+            "hidden": list(widths),
+            "classes": count,
+            "shape": [int(length) for length in checked.shape[2:]],
+            "seed": int(seed),
+        },
     )
 
 

@@ -13,6 +13,7 @@ product with the nine shifted images: with different weights at every agent this
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -34,21 +35,27 @@ class Layer(NamedTuple):
 
 
 Parameters = tuple[Layer, ...]
+Shapes = tuple[tuple[int, int], ...]  # (inputs, outputs) of every layer
 
 
 class Network(NamedTuple):
-    """A classifier: how to draw its first parameters, and what it answers."""
+    """A classifier: the sizes of its layers, how to draw its first parameters, and what it answers."""
 
+    shapes: Callable[[tuple[int, ...], tuple[int, ...], int], Shapes]  # (record's shape, hidden, classes)
     start: Callable[[int, tuple[int, ...], tuple[int, ...], int], Parameters]  # (seed, record's shape, hidden, classes)
     logits: Callable[[Parameters, Array], Array]  # (parameters, records [B, ...]) -> [B, classes]
     default_hidden: tuple[int, ...]
 
 
+def dense_shapes(shape: tuple[int, ...], hidden: tuple[int, ...], classes: int) -> Shapes:
+    """(inputs, outputs) of the layers of `dense`; records of any shape are flattened."""
+    return tuple(pairwise((math.prod(shape), *hidden, classes)))
+
+
 def start_dense(seed: int, shape: tuple[int, ...], hidden: tuple[int, ...], classes: int) -> Parameters:
-    """Draw the layers of `dense`; records of any shape are flattened."""
-    widths = (int(np.prod(shape)), *hidden, classes)
+    """Draw the layers of `dense`."""
     generator = np.random.default_rng(seed)
-    return tuple(_he(generator, *pair) for pair in pairwise(widths))
+    return tuple(_he(generator, *layer) for layer in dense_shapes(shape, hidden, classes))
 
 
 def dense(parameters: Parameters, features: Array) -> Array:
@@ -59,8 +66,8 @@ def dense(parameters: Parameters, features: Array) -> Array:
     return values @ parameters[-1].weights + parameters[-1].bias
 
 
-def start_convolutional(seed: int, shape: tuple[int, ...], hidden: tuple[int, ...], classes: int) -> Parameters:
-    """Draw the layers of `convolutional`.
+def convolutional_shapes(shape: tuple[int, ...], hidden: tuple[int, ...], classes: int) -> Shapes:
+    """(inputs, outputs) of the layers of `convolutional`.
 
     Raises:
         ConfigError: the records are no images [height, width] or [height, width, channels], or too small for the layers.
@@ -71,16 +78,22 @@ def start_convolutional(seed: int, shape: tuple[int, ...], hidden: tuple[int, ..
             f"shape {shape}. Use reshape(-1, height, width), or model='mlp'."
         )
     height, width, channels = (*shape, 1)[:3]
-    generator, layers = np.random.default_rng(seed), []
+    layers = []
     for outputs in hidden:
-        layers.append(_he(generator, KERNEL * KERNEL * channels, outputs))
+        layers.append((KERNEL * KERNEL * channels, outputs))
         height, width, channels = height // POOL, width // POOL, outputs
     if min(height, width) < 1:
         raise ConfigError(
             f"Images of {shape[0]} x {shape[1]} are halved by each of the {len(hidden)} hidden layers and nothing is left. "
             f"Give fewer hidden layers."
         )
-    return (*layers, _he(generator, height * width * channels, classes))
+    return (*layers, (height * width * channels, classes))
+
+
+def start_convolutional(seed: int, shape: tuple[int, ...], hidden: tuple[int, ...], classes: int) -> Parameters:
+    """Draw the layers of `convolutional`; refuses what `convolutional_shapes` does."""
+    generator = np.random.default_rng(seed)
+    return tuple(_he(generator, *layer) for layer in convolutional_shapes(shape, hidden, classes))
 
 
 def convolutional(parameters: Parameters, features: Array) -> Array:
@@ -131,7 +144,7 @@ def _block_maximum(images: Array) -> Array:
 
 
 NETWORKS: dict[str, Network] = {
-    "linear": Network(start_dense, dense, ()),
-    "mlp": Network(start_dense, dense, (32,)),
-    "cnn": Network(start_convolutional, convolutional, (8, 16)),
+    "linear": Network(dense_shapes, start_dense, dense, ()),
+    "mlp": Network(dense_shapes, start_dense, dense, (32,)),
+    "cnn": Network(convolutional_shapes, start_convolutional, convolutional, (8, 16)),
 }

@@ -6,6 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.errors import ConfigError
+from sottovoce.numbers import is_whole
+from sottovoce.problems import Architecture, Model, Preparation, Schema
+from sottovoce.wording import brief, brief_value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
@@ -17,6 +22,7 @@ class Run:
         models_by_round: [repeats, rounds, K, d] every agent's model after every round, where it was recorded; else None.
         description: what was run: problem, topology, algorithm, noise, rounds, seed; plain values.
         common: [repeats, d] what the agents have in common in the end, the centroid or a walking token; None in runs of version 0.1.0.
+        structure: a pytree of the shape of a user's own parameters, where the problem has one and the run was not read from a folder.
     """
 
     metrics: dict[str, np.ndarray]
@@ -24,6 +30,7 @@ class Run:
     description: dict[str, Any]
     models_by_round: np.ndarray | None = None
     common: np.ndarray | None = None
+    structure: Any = None
 
     @property
     def rounds(self) -> int:
@@ -35,6 +42,59 @@ class Run:
         """How many independent repetitions."""
         return int(self.models.shape[0])
 
+    def model(self, agent: int | str | None = None) -> Model:
+        """One model of the first repeat, ready to be used: what the agents have in common, or the model of one agent.
+
+        Every repeat is one more run on the same records; only one of them could ever be used.
+
+        Args:
+            agent: its number or its name; None for the common model.
+
+        Raises:
+            ConfigError: no such agent, or a run of version 0.1.0, which does not say enough about its model.
+        """
+        if agent is None and self.common is None:
+            raise ConfigError(
+                "this run was made by version 0.1.0, which did not keep the common model. Name an agent, or run it again."
+            )
+        parameters = self.models[0, self._number(agent)] if agent is not None else self.common[0]  # type: ignore[index]
+        return model_of(self.description, parameters, self.structure)
+
+    def predict(self, data: Any, agent: int | str | None = None) -> np.ndarray:
+        """The answer of a model for every record: the most probable class, or a number in the target's units.
+
+        Args:
+            data: a DataFrame or a dict of columns where columns were declared, else an array [N, d].
+            agent: whose model; None for the common one.
+        """
+        return self.model(agent).predict(data)
+
+    def predict_proba(self, data: Any, agent: int | str | None = None) -> np.ndarray:
+        """The probability of every class, [N, classes], in the order of `run.model().classes`.
+
+        Args:
+            data: as for `predict`.
+            agent: whose model; None for the common one.
+        """
+        return self.model(agent).predict_proba(data)
+
+    def coefficients(self, agent: int | str | None = None) -> Any:
+        """The parameters of a model by name: a frame where pandas is there, else a dict; of a network its layers.
+
+        Args:
+            agent: whose model; None for the common one.
+        """
+        return self.model(agent).coefficients()
+
+    def _number(self, agent: int | str) -> int:
+        names, count = self.description.get("agents"), self.models.shape[1]
+        if isinstance(agent, str) and names is not None and agent in names:
+            return int(names.index(agent))
+        if is_whole(agent, 0, count - 1):
+            return int(agent)
+        known = f"one of {brief(', '.join(names), 200)}, or " if names else ""
+        raise ConfigError(f"agent = {brief_value(agent)}; give {known}a whole number from 0 to {count - 1}.")
+
     def to_pandas(self) -> Any:
         """A table with one row per repeat and round (needs pandas)."""
         import pandas
@@ -42,6 +102,38 @@ class Run:
         rounds, repeats = np.arange(1, self.rounds + 1), np.arange(self.repeats)
         index = pandas.MultiIndex.from_product([repeats, rounds], names=["repeat", "round"])
         return pandas.DataFrame({name: values.ravel() for name, values in self.metrics.items()}, index=index)
+
+
+def model_of(description: Mapping[str, Any], parameters: np.ndarray, structure: Any = None) -> Model:
+    """A model with all that its run says about using it.
+
+    Args:
+        description: of the run.
+        parameters: of the model, [d].
+        structure: of a user's own parameters.
+
+    Raises:
+        ConfigError: the description does not say enough.
+    """
+    problem = description["problem"]
+    architecture = None
+    if problem["kind"] == "classification":
+        if "shape" not in problem:
+            raise ConfigError(
+                "this run was made by version 0.1.0, which did not keep the shape of its records. Run it again."
+            )
+        architecture = Architecture(
+            problem["model"], tuple(problem["hidden"]), problem["classes"], tuple(problem["shape"])
+        )
+    declared, prepared = description.get("schema"), description.get("preparation")
+    return Model(
+        kind=problem["kind"],
+        parameters=parameters,
+        schema=None if declared is None else Schema.from_dict(declared),
+        preparation=Preparation() if prepared is None else Preparation.from_dict(prepared),
+        architecture=architecture,
+        structure=structure,
+    )
 
 
 def join(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

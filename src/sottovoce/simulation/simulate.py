@@ -9,6 +9,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
+from sottovoce.problems import CustomLoss
 from sottovoce.simulation.common_model import common_models
 from sottovoce.simulation.run import Run, join
 from sottovoce.simulation.settings import Settings
@@ -128,6 +129,7 @@ def simulate(
             models_by_round=kept.get((a, n)),
             description={**common, "algorithm": algorithms[a].describe(), "noise": noises[n].describe(rounds)},
             common=common_models(models[a, n], topology, algorithms[a], rounds=rounds, seed=seed),
+            structure=problem.initial_parameters if isinstance(problem, CustomLoss) else None,
         )
         for a in algorithms
         for n in noises
