@@ -5,8 +5,8 @@ class SottovoceError(Exception):
     """Root of every error raised on purpose; `except SottovoceError` catches them all."""
 
 
-class ConfigError(SottovoceError):
-    """An input is malformed: a wrong shape, a missing value, an unknown name."""
+class ConfigError(SottovoceError, ValueError):
+    """An input is malformed: a wrong shape, a missing value, an unknown name. It is a `ValueError` too, as Python and scikit-learn expect."""
 
 
 class IncompatibleChoice(SottovoceError):

@@ -326,6 +326,8 @@ def _readable(folder: Path) -> Iterator[None]:
     """Turn whatever a damaged file provokes into one clear error."""
     try:
         yield
+    except ConfigError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise ConfigError(
             f"{folder} is damaged ({type(error).__name__}: {brief(str(error), 200)}); remove it and run again."

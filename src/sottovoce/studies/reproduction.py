@@ -262,8 +262,9 @@ def read_expected(reproduction: Reproduction) -> dict[str, Any] | None:
     path = reproduction.folder / "expected.json"
     if not path.exists():
         return None
+    text = read_text(path)
     try:
-        given = json.loads(read_text(path))
+        given = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path}: not valid JSON ({brief_value(error)}); restore it, or store it by --accept."

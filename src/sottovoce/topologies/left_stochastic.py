@@ -54,6 +54,8 @@ def _as_columns(matrix: Any, what: str) -> sparse.csc_array:
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
             raise ConfigError(f"{what} has shape {tuple(matrix.shape)}; it must be square, [K, K] for K agents.")
         weights = sparse.csc_array(matrix, dtype=np.float64, copy=True)
+    except ConfigError:
+        raise
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{what} is not a matrix of numbers ({error}). Pass a [K, K] array.") from None
     weights.sum_duplicates()

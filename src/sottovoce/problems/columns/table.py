@@ -207,6 +207,8 @@ def _read_parquet(path: Path) -> Table:
             if cells > MOST_CELLS:
                 raise ConfigError(f"{path}: {cells:,} cells, and {MOST_CELLS:,} are the limit; use fewer records.")
             held = file.read()
+    except ConfigError:
+        raise
     except (ArrowException, OSError, ValueError) as error:
         raise ConfigError(
             f"{path}: not a Parquet file that can be read ({type(error).__name__}); write it again."

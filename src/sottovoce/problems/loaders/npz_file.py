@@ -108,6 +108,8 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> np.ndarray:
                 )
         with archive.open(f"{name}.npy") as member:
             array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+    except ConfigError:
+        raise
     except (*_DAMAGED, KeyError) as error:
         raise ConfigError(
             f"{path}: array {name!r} cannot be read, it is damaged or holds Python objects; save plain numbers."
