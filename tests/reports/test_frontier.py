@@ -6,8 +6,11 @@ import pytest
 import sottovoce as sv
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.comparison.result import Measured
-from sottovoce.reports import comparison_figures, frontier, style
-from sottovoce.reports.comparisons import SPREAD, frontier_caption, without_guarantee
+from sottovoce.reports import comparison_figures, frontier
+from sottovoce.reports.comparisons import frontier_caption
+from sottovoce.reports.painting import LABEL
+from sottovoce.reports.pictures import colours
+from sottovoce.reports.pictures.comparison_picture import comparison_picture, without_guarantee
 
 
 @pytest.fixture(scope="module")
@@ -36,104 +39,89 @@ def row_of(comparison, observer, algorithm, scheme):
     return [r for r in comparison.rows if (r.observer, r.algorithm, r.scheme) == (observer, algorithm, scheme)]
 
 
-def lines_of(axes, label):
-    return [line for line in axes.get_lines() if line.get_label() == label]
+def test_points_and_bars_are_those_of_the_comparison(comparison):
+    panel = comparison_picture(comparison, "msd_average", algorithm="cta").panels[0]
+    assert {line.name for line in panel.lines} == {"graph-homomorphic", "independent"}
+    for line in panel.lines:
+        found = [row.measured["msd_average"] for row in row_of(comparison, "eavesdropper", "cta", line.name)]
+        np.testing.assert_allclose(line.y, [each.value for each in found])
+        np.testing.assert_allclose(line.low, [each.value - each.standard_error for each in found])
+        np.testing.assert_allclose(line.high, [each.value + each.standard_error for each in found])
+        assert line.x == (1.0, 4.0)
+        assert line.label == line.name
+    assert (panel.x.scale, panel.y.scale) == ("log", "log")
 
 
-def test_points_bars_and_theory_are_those_of_the_comparison(comparison):
-    figure = frontier(comparison, "msd_average")
-    axes = figure.axes[0]
-    for container in axes.containers:
-        label = container.get_label()
-        algorithm, scheme = label.removeprefix("_").split(" ", 1)
-        rows = row_of(comparison, "eavesdropper", algorithm, scheme)
-        found = [row.measured["msd_average"] for row in rows]
-        line, _, (bars,) = container
-        np.testing.assert_allclose(line.get_ydata(), [each.value for each in found])
-        np.testing.assert_allclose(line.get_xdata(), [1.0, 4.0], rtol=SPREAD - 1)
-        ends = np.array([[each.value - each.standard_error, each.value + each.standard_error] for each in found])
-        np.testing.assert_allclose(np.array(bars.get_segments())[:, :, 1], ends)
-        (theory,) = lines_of(axes, f"_theory {algorithm} {scheme}")
-        np.testing.assert_allclose(theory.get_ydata(), [each.theory for each in found])
-    assert len(axes.containers) == 4
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-
-
-def test_one_panel_per_observer_with_the_epsilons_as_ticks_and_the_noise_free_line(comparison):
-    figure = frontier(comparison)
-    assert [axes.get_title() for axes in figure.axes] == ["eavesdropper", "eavesdropper + final model"]
-    for axes in figure.axes:
-        assert axes.get_xlabel() == "epsilon at delta = 1e-05"
-        assert axes.get_xticks().tolist() == [1.0, 4.0]
-        for reference in comparison.references:
-            (line,) = lines_of(axes, f"_noise-free {reference.algorithm}")
-            assert set(line.get_ydata()) == {reference.measured["msd_centroid"].value}
-
-
-def test_schemes_keep_their_colour_and_algorithms_their_dashes_in_every_panel(comparison):
-    figure = frontier(comparison)
-    looks = style.line_looks(["graph-homomorphic", "independent"])
-    for axes in figure.axes:
-        for container in axes.containers:
-            algorithm, scheme = container.get_label().removeprefix("_").split(" ", 1)
-            assert container[0].get_color() == looks[scheme].color
-            assert container[0].get_marker() == looks[scheme].marker
-            assert container[0].is_dashed() == (algorithm == "cta")
-
-
-def test_what_has_no_guarantee_is_listed_below_its_panel_and_not_drawn(comparison):
-    first, second = frontier(comparison).axes
-    assert [text for text in first.texts if text.get_gid() == "no-guarantee"] == []
-    (note,) = [text for text in second.texts if text.get_gid() == "no-guarantee"]
-    assert " ".join(note.get_text().split()) == "no guarantee: all schemes with cta; graph-homomorphic"
-    assert [container.get_label() for container in second.containers] == ["_atc independent"]
-
-
-def test_the_list_of_what_has_no_guarantee_names_algorithms_only_where_it_must(comparison):
-    def with_guarantees(*possible):
-        rows = [
-            dataclasses.replace(
-                row, noise=row.noise or sv.noise.none() if (row.algorithm, row.scheme) in possible else None
-            )
-            for row in comparison.rows
-        ]
-        return dataclasses.replace(comparison, rows=tuple(rows))
-
-    gh, plain = "graph-homomorphic", "independent"
-    everything = [("atc", gh), ("atc", plain), ("cta", gh), ("cta", plain)]
-    for possible, expected in (
-        (everything, []),
-        ([], ["all schemes"]),
-        ([("atc", plain), ("cta", plain)], [gh]),
-        ([("atc", gh), ("atc", plain), ("cta", plain)], [f"{gh} with cta"]),
-        ([("atc", gh), ("atc", plain)], ["all schemes with cta"]),
-    ):
-        assert without_guarantee(with_guarantees(*possible), "eavesdropper") == expected
-
-
-def test_the_legend_names_schemes_algorithms_reference_and_theory(comparison):
-    (legend,) = frontier(comparison).subfigs[0].legends
-    names = [text.get_text() for text in legend.get_texts()]
-    assert names == ["graph-homomorphic", "independent", "atc", "cta", "without noise", "exact expectation"]
-
-
-def test_theory_is_left_out_where_there_is_none(comparison):
-    rows = [
-        dataclasses.replace(
-            row,
-            measured={name: Measured(per_repeat=each.per_repeat, theory=None) for name, each in row.measured.items()},
-        )
-        for row in comparison.rows
+def test_one_panel_per_observer_and_algorithm_with_epsilon_below_and_the_line_without_noise(comparison):
+    picture = comparison_picture(comparison)
+    assert [panel.title for panel in picture.panels] == [
+        "Someone who reads every message\nATC",
+        "Someone who reads every message, and gets the final model\nATC",
+        "Someone who reads every message\nCTA",
+        "Someone who reads every message, and gets the final model\nCTA",
     ]
-    figure = frontier(dataclasses.replace(comparison, rows=tuple(rows)))
-    assert not [line for axes in figure.axes for line in axes.get_lines() if line.get_label().startswith("_theory")]
-    assert "exact expectation" not in [text.get_text() for text in figure.subfigs[0].legends[0].get_texts()]
+    for panel, algorithm in zip(picture.panels, ("atc", "atc", "cta", "cta"), strict=True):
+        assert panel.x.label == "epsilon at delta = 1e-05"
+        assert panel.x.ticks == ((1.0, "1"), (4.0, "4"))
+        (reference,) = [row for row in comparison.references if row.algorithm == algorithm]
+        (level,) = panel.levels
+        assert level.value == reference.measured["msd_centroid"].value
+        assert level.colour == colours.GROUPS["without noise"]
+
+
+def test_schemes_have_the_colour_that_they_have_everywhere(comparison):
+    for panel in comparison_picture(comparison).panels:
+        for line in panel.lines:
+            assert line.colour == colours.known_colour(line.name, colours.SCHEMES)
+
+
+def test_what_has_no_guarantee_is_named_below_its_panel_and_not_drawn(comparison):
+    first, second = comparison_picture(comparison, algorithm="atc").panels
+    assert first.note == ""
+    assert second.note == "no guarantee, not drawn: graph-homomorphic"
+    assert [line.name for line in second.lines] == ["independent"]
+    assert comparison_picture(comparison, algorithm="cta").panels[1].note == "no scheme has a guarantee here"
+    assert without_guarantee(comparison, "eavesdropper + final model", "cta") == ["graph-homomorphic", "independent"]
+
+
+def test_more_than_six_schemes_are_drawn_in_several_panels(comparison):
+    def copies(count, laws):
+        made = []
+        for number in range(count):
+            noise = sv.noise.independent(laws[number % len(laws)])
+            made += [
+                dataclasses.replace(row, scheme=f"scheme {number}", noise=noise)
+                for row in comparison.rows
+                if row.scheme == "independent" and (row.observer, row.algorithm) == ("eavesdropper", "atc")
+            ]
+        return dataclasses.replace(comparison, rows=tuple(made))
+
+    one, two = sv.noise.Gaussian(std=1.0), sv.noise.L2Laplace(scale=1.0)
+    by_law = comparison_picture(copies(8, [one, two]), algorithm="atc").panels
+    assert [panel.title.partition("\n")[2] for panel in by_law] == ["Gaussian noise", "L2Laplace noise"]
+    in_order = comparison_picture(copies(8, [one]), algorithm="atc").panels
+    assert [len(panel.lines) for panel in in_order] == [4, 4]
+    looks = {line.name: (line.colour, line.dash) for panel in by_law for line in panel.lines}
+    assert looks == {line.name: (line.colour, line.dash) for panel in in_order for line in panel.lines}
+
+
+def test_the_figure_shows_every_line_with_its_label(comparison):
+    figure = frontier(comparison, "msd_average", algorithm="atc")
+    for axes, panel in zip(
+        figure.axes, comparison_picture(comparison, "msd_average", algorithm="atc").panels, strict=True
+    ):
+        names = {text.get_text() for text in axes.texts if text.get_gid() == LABEL}
+        assert names == {line.name for line in panel.lines} | {panel.levels[0].label}
+        assert [container.get_label() for container in axes.containers] == [line.name for line in panel.lines]
+        for container, line in zip(axes.containers, panel.lines, strict=True):
+            np.testing.assert_allclose(container[0].get_ydata(), line.y)
 
 
 def test_figures_are_saved_with_a_caption_that_says_what_was_run_and_what_was_promised(comparison, tmp_path):
     paths = comparison_figures(comparison, tmp_path)
     assert [path.name for path in paths] == [
-        "frontier-msd-centroid.png", "frontier-msd-centroid.svg", "frontier-msd-average.png", "frontier-msd-average.svg",
+        f"frontier-{measure}-{algorithm}.{kind}"
+        for measure in ("msd-centroid", "msd-average") for algorithm in ("atc", "cta") for kind in ("png", "svg")
     ]  # fmt: skip
     caption = frontier_caption(comparison)
     for part in (
@@ -152,6 +140,8 @@ def test_figures_are_saved_with_a_caption_that_says_what_was_run_and_what_was_pr
 def test_a_measure_that_was_not_taken_and_a_value_without_logarithm_are_refused(comparison):
     with pytest.raises(ConfigError, match="'loss' was not measured"):
         frontier(comparison, "loss")
+    with pytest.raises(ConfigError, match="'dgd' was not compared"):
+        frontier(comparison, algorithm="dgd")
     first = comparison.rows[0]
     zero = dataclasses.replace(first, measured={"msd_centroid": Measured(per_repeat=np.zeros(5), theory=None)})
     with pytest.raises(ConfigError, match="above 0"):

@@ -9,8 +9,11 @@ import sottovoce as sv
 from sottovoce.attacks.audit.result import Audit
 from sottovoce.attacks.bounds import auc, clopper_pearson, gaussian_dp
 from sottovoce.errors import ConfigError
+from sottovoce.reports.painting import FACTS
+from sottovoce.reports.pictures import colours, words
+from sottovoce.reports.pictures.audit_pictures import NOTHING, PROVEN, sandwich_picture, score_picture
 from sottovoce.reports.sandwich import audit_table, sandwiches
-from sottovoce.reports.scores import audit_caption, audit_figures, audit_title, score_histograms
+from sottovoce.reports.scores import audit_caption, audit_figures, score_histograms
 
 
 @functools.cache
@@ -34,26 +37,35 @@ def made(name="eavesdropper", *, distance=1.0, passed=True, scores=None):
     )  # fmt: skip
 
 
-def test_every_score_is_in_the_histogram_of_its_world():
+def test_every_score_is_in_the_histogram_of_its_world_as_a_share_of_the_runs():
     audit = made()
-    axes = score_histograms(audit).axes[0]
-    outlines = [patch.get_path().vertices for patch in axes.patches]
-    assert len(outlines) == 2
-    for scores, outline in zip(audit.scores, outlines, strict=True):
-        edges = np.unique(outline[:, 0])
-        counts = np.histogram(scores, edges)[0]
-        assert counts.sum() == 400
-        assert outline[:, 1].max() == counts.max()
-    assert [line.get_xdata()[0] for line in axes.lines] == [audit.threshold]
+    (panel,) = score_picture(audit).panels
+    assert panel.y.percent
+    for scores, line in zip(audit.scores, panel.lines, strict=True):
+        np.testing.assert_allclose(line.y[:-1], np.histogram(scores, line.x)[0] / 400)
+        assert sum(line.y) == pytest.approx(1.0)
+        assert line.area
+    assert [line.colour for line in panel.lines] == list(colours.WORLDS)
+    assert [level.value for level in panel.levels] == [audit.threshold]
 
 
-def test_the_title_names_observer_lower_bound_and_promise():
-    said = audit_title(made())
-    assert "eavesdropper, about agent 1" in said
-    assert f"{made().lower.epsilon:.3g}; promised: " in said
-    assert "FALSE" not in said
-    assert "THE PROMISE IS FALSE" in audit_title(made(passed=False))
-    assert "nothing is promised" in audit_title(made("final model"))
+def test_the_picture_asks_a_question_and_answers_it_in_percent_and_epsilon():
+    audit = made()
+    picture = score_picture(audit)
+    assert picture.title == "Can someone who reads every message\ntell two versions of agent 1's data apart?"
+    assert f"{100 * audit.auc.value:.1f} %" in picture.subtitle
+    assert picture.facts[0] == ("the attack shows at least this", f"{audit.lower.epsilon:.3g}")
+    assert picture.facts[1] == (PROVEN, words.epsilon(audit.epsilon))
+    assert "epsilon at delta = 0.001" in picture.facts_title
+    assert "THE PROMISE IS FALSE" in score_picture(made(passed=False)).facts[1][0]
+    assert score_picture(made("final model")).facts[1] == (NOTHING, "infinite")
+
+
+def test_the_figure_names_both_worlds_and_says_epsilon():
+    figure = score_histograms(made())
+    named = [text.get_text() for text in figure.axes[0].texts]
+    assert {"runs with the\nfirst version", "runs with the\nsecond version"} < set(named)
+    assert figure.subfigs[0].findobj(lambda artist: artist.get_gid() == FACTS)[0].get_text().startswith("epsilon")
 
 
 def test_the_caption_says_why_nothing_is_promised_and_that_an_audit_proves_no_promise():
@@ -64,8 +76,8 @@ def test_the_caption_says_why_nothing_is_promised_and_that_an_audit_proves_no_pr
 
 def test_scores_without_any_spread_are_drawn():
     still = (np.full(50, -1.0), np.full(50, 1.0))
-    axes = score_histograms(made("final model", scores=still)).axes[0]
-    assert [patch.get_path().vertices[:, 1].max() for patch in axes.patches] == [50, 50]
+    lines = score_picture(made("final model", scores=still)).panels[0].lines
+    assert [max(line.y) for line in lines] == [1.0, 1.0]
     assert score_histograms(made(scores=(np.zeros(50), np.zeros(50)))).axes
 
 
@@ -82,13 +94,24 @@ def test_observers_with_one_name_do_not_overwrite_each_other(tmp_path):
     assert all(path.is_file() for path in paths)
 
 
-def test_rows_run_from_what_is_shown_to_what_is_promised():
+def test_rows_run_from_what_is_shown_to_what_is_proven_with_both_numbers():
     audits = {"a": {"x": made()}, "b": {"x": made("final model")}}
-    axes = sandwiches(audits).axes[0]
-    between = next(line for line in axes.lines if len(line.get_xdata()) == 2)
-    assert list(between.get_xdata()) == [audits["a"]["x"].lower.epsilon, audits["a"]["x"].epsilon]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
-    assert [text.get_text() for text in axes.texts] == [f"≥ {audits['b']['x'].lower.epsilon:.2g}"]
+    (panel,) = sandwich_picture(audits).panels
+    lines = {line.name: line for line in panel.lines}
+    assert lines["between 0"].x == (audits["a"]["x"].lower.epsilon, audits["a"]["x"].epsilon)
+    assert lines["shown 0"].colour == colours.SHOWN
+    assert lines["proven 0"].colour == colours.PROMISED
+    assert panel.y.ticks == ((0.0, "a"), (1.0, "b"))
+    first, second = (text.text for text in panel.texts)
+    assert first == f"{audits['a']['x'].lower.epsilon:.2g} of {words.epsilon(audits['a']['x'].epsilon)}"
+    assert second == f"≥ {audits['b']['x'].lower.epsilon:.2g}"
+    assert panel.x.label == "epsilon at delta = 0.001"
+    assert [text.get_text() for text in sandwiches(audits).axes[0].texts] == [first, second]
+
+
+def test_a_false_promise_is_the_title():
+    assert "stays below" in sandwich_picture({"a": {"x": made()}}).title
+    assert sandwich_picture({"a": {"x": made(passed=False)}}).title == "A PROMISE IS FALSE"
 
 
 def test_the_table_has_a_row_for_every_audit_with_the_reason_of_infinite_ones():

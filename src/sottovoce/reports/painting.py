@@ -1,10 +1,12 @@
 """Paint a picture value with Matplotlib: the only thing that this module knows of is `pictures.Picture`."""
 
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -12,21 +14,23 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
+    LogLocator,
     MaxNLocator,
     NullLocator,
-    PercentFormatter,
     StrMethodFormatter,
 )
 
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-from sottovoce.reports.pictures.colours import ink
-from sottovoce.reports.pictures.picture import Axis, Key, Level, Line, Panel, Picture, spread
+from sottovoce.reports.pictures import words
+from sottovoce.reports.pictures.colours import NOTHING_HIDDEN, OWN, ink
+from sottovoce.reports.pictures.picture import Axis, Cells, Key, Level, Line, Panel, Picture, Text, spread
 
+LABEL_AT = 16  # points from the edge of a panel to the labels of its lines
 RANGE_AT = 0.97  # of a panel's width: where the range around a level stands
 LABEL_SIZE = 9.5  # points
 LABEL_GAP = 1.3 * LABEL_SIZE  # points between the middles of two labels
-NOTE_LETTERS = 56
+NOTE_LETTERS, TITLE_LETTERS = 56, 44  # on each line
 DASHES: dict[str, Any] = {
     "solid": "-", "dashed": (0, (6, 1.5)), "dotted": (0, (1.2, 1.2)), "dashdot": (0, (6, 1.5, 1.2, 1.5)), "none": "",
 }  # fmt: skip
@@ -41,7 +45,9 @@ def paint(picture: Picture, *, caption: str | None = None) -> Figure:
     width, height = picture.panel_size
     with style.applied():
         below = 0.21 * (len(picture.facts) + bool(picture.facts_title)) + 0.24 * bool(picture.keys)
-        above = 0.3 * bool(picture.title) + 0.22 * (1 + picture.subtitle.count("\n")) * bool(picture.subtitle)
+        above = 0.26 * (1 + picture.title.count("\n")) * bool(picture.title) + 0.22 * (
+            1 + picture.subtitle.count("\n")
+        ) * bool(picture.subtitle)
         figure, whole = style.new_figure(max(width * columns, 6.0), height * rows + below + above)
         grid = whole.subplots(rows, columns, sharey=picture.same_y, squeeze=False)
         for axes, panel in zip(grid.flat, picture.panels, strict=False):
@@ -59,10 +65,15 @@ def paint(picture: Picture, *, caption: str | None = None) -> Figure:
     return figure
 
 
+def titled(picture: Picture, title: str | None) -> Picture:
+    """The picture with another title, where one is given."""
+    return picture if title is None else replace(picture, title=title)
+
+
 def _paint_title(whole: SubFigure, picture: Picture) -> None:
     """Title in the size of titles, and the lines of the subtitle below it in small letters."""
     if picture.subtitle:
-        whole.suptitle(f"{picture.title}\n{picture.subtitle}", fontsize=10.5)
+        whole.suptitle(f"{picture.title}\n{picture.subtitle}", fontsize=11)
     elif picture.title:
         whole.suptitle(picture.title)
 
@@ -73,17 +84,27 @@ def _paint_panel(axes: Axes, panel: Panel) -> None:
     for level in panel.levels:
         _paint_level(axes, level)
     _paint_lines(axes, panel)
+    if panel.cells is not None:
+        _paint_cells(axes, panel.cells)
+    for text in panel.texts:
+        _paint_text(axes, text)
     for which, axis in (("x", panel.x), ("y", panel.y)):
         if axis.limits is not None:
             getattr(axes, f"set_{which}lim")(*axis.limits)
+        if axis.scale == "log" and axis.ticks is None and not axis.percent:
+            _plain_logarithms(axes, which)
     if panel.title:
-        axes.set_title(panel.title)
+        axes.set_title(_wrapped(panel.title, TITLE_LETTERS), fontsize=10.5)
     if panel.note:
-        text = "\n".join(textwrap.wrap(panel.note, NOTE_LETTERS, break_on_hyphens=False))
         axes.annotate(
-            text, (0.5, 0), xycoords="axes fraction", xytext=(0, -38), textcoords="offset points", ha="center", va="top",
+            _wrapped(panel.note, NOTE_LETTERS), (0.5, 0), xycoords="axes fraction", xytext=(0, -38), textcoords="offset points", ha="center", va="top",
             fontsize=8.5, color="#4A4A4A", gid=NOTE,
         )  # fmt: skip
+
+
+def _wrapped(text: str, letters: int) -> str:
+    """Each line of a text on as many lines as it needs; words stay whole."""
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, letters, break_on_hyphens=False))
 
 
 def _paint_lines(axes: Axes, panel: Panel) -> None:
@@ -91,10 +112,12 @@ def _paint_lines(axes: Axes, panel: Panel) -> None:
     last = max((max(line.x) for line in panel.lines), default=0.0)
     for line in panel.lines:
         _paint_line(axes, line)
-        if line.label:
+        if line.label and line.label_at != "end":
+            _paint_peak(axes, line)
+        elif line.label:
             ends = line.x[-1] == last
             _paint_label(axes, line.label, (1.0 if ends else line.x[-1], line.y[-1]), line.colour, across=ends)
-    if panel.lines and panel.x.limits is None and panel.x.scale == "linear":
+    if panel.lines and panel.x.limits is None and panel.x.scale == "linear" and len(panel.lines[0].x) > 1:
         axes.set_xlim(right=last)
 
 
@@ -109,10 +132,24 @@ def _paint_axis(axes: Axes, which: str, given: Axis) -> None:
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: names.get(value, "")))
     elif given.percent:
-        axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
+        axis.set_major_formatter(FuncFormatter(_percent))
     elif given.whole:
         axis.set_major_locator(MaxNLocator(7, integer=True, steps=[1, 2, 2.5, 5, 10]))
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _percent(share: float, _: object) -> str:
+    return f"{float(f'{100 * share:.4g}'):g} %"
+
+
+def _plain_logarithms(axes: Axes, which: str) -> None:
+    """Plain numbers on a logarithmic axis; on a short one between the powers of ten too."""
+    low, high = getattr(axes, f"get_{which}lim")()
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if high / low < 100:
+        axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high / low < 10 else (1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: words.number(value)))
 
 
 def _paint_line(axes: Axes, line: Line) -> None:
@@ -131,8 +168,13 @@ def _paint_line(axes: Axes, line: Line) -> None:
         every = max(len(line.x) // 8, 1)
         axes.plot(
             line.x, line.y, color=line.colour, marker=line.marker or None, linestyle=DASHES[line.dash], linewidth=line.width,
-            markersize=5.5, markevery=every, label=line.name,
+            markevery=every, label=line.name, **_marker_size(line.marker),
         )  # fmt: skip
+
+
+def _marker_size(marker: str) -> dict[str, Any]:
+    """Strokes are drawn longer and thicker than signs with an area."""
+    return {"markersize": 12, "markeredgewidth": 2.4} if marker == "|" else {"markersize": 5.5}
 
 
 def _paint_level(axes: Axes, level: Level) -> None:
@@ -154,9 +196,58 @@ def _paint_level(axes: Axes, level: Level) -> None:
 
 def _paint_label(axes: Axes, text: str, place: tuple[float, float], colour: str, *, across: bool = False) -> None:
     axes.annotate(
-        text, place, xycoords=("axes fraction", "data") if across else "data", xytext=(8, 0), textcoords="offset points",
+        text, place, xycoords=("axes fraction", "data") if across else "data", xytext=(LABEL_AT, 0), textcoords="offset points",
         va="center", fontsize=LABEL_SIZE, color=ink(colour), annotation_clip=False, gid=LABEL,
+        arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2, "relpos": (0, 0.5)},
     )  # fmt: skip
+
+
+def _paint_peak(axes: Axes, line: Line) -> None:
+    """A label beside the highest point of a histogram, on the side where the other one is not."""
+    top = int(np.argmax(line.y))
+    left = line.label_at == "left of peak"
+    axes.annotate(
+        line.label, (line.x[top], line.y[top]), xytext=(-6 if left else 14, 3), textcoords="offset points",
+        ha="right" if left else "left", va="bottom", fontsize=LABEL_SIZE, color=ink(line.colour), gid=LABEL,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
+    )  # fmt: skip
+
+
+def _paint_text(axes: Axes, text: Text) -> None:
+    align = {"right": ("left", 6), "left": ("right", -6), "middle": ("center", 0)}[text.side]
+    axes.annotate(
+        text.text, (text.x, text.y), xytext=(align[1], 0), textcoords="offset points", ha=align[0], va="center",
+        fontsize=LABEL_SIZE - 0.5, color=ink(text.colour), annotation_clip=False,
+    )  # fmt: skip
+
+
+def _paint_cells(axes: Axes, cells: Cells) -> None:
+    """Squares from the top, each with its text where it has one."""
+    axes.grid(False)
+    axes.set_facecolor(OWN)
+    if cells.colours is not None:
+        faces = np.array([[to_rgb(colour) for colour in row] for row in cells.colours])
+        axes.imshow(faces, interpolation="nearest", aspect="auto")
+    else:
+        _paint_scale(axes, cells)
+    for row, texts in enumerate(cells.texts or ()):
+        for column, text in enumerate(texts):
+            axes.text(column, row, text, ha="center", va="center", fontsize=LABEL_SIZE - 0.5, color="black")
+
+
+def _paint_scale(axes: Axes, cells: Cells) -> None:
+    """Numbers as colours, with the scale at the right; infinite ones in the colour that means that nothing is hidden."""
+    values = np.array([[np.nan if value is None else value for value in row] for row in cells.values], dtype=float)
+    masked = np.ma.masked_invalid(values)
+    drawn = axes.imshow(masked, cmap="cividis", vmin=cells.limits[0], vmax=cells.limits[1], interpolation="nearest")
+    if cells.infinite:
+        clear = np.full(values.shape, np.nan)
+        for place in cells.infinite:
+            clear[place] = 1.0
+        axes.imshow(np.ma.masked_invalid(clear), cmap=ListedColormap([NOTHING_HIDDEN]), interpolation="nearest")
+    if cells.label:
+        scale = FuncFormatter(_percent) if cells.percent else None
+        axes.figure.colorbar(drawn, ax=axes, shrink=0.85, label=cells.label, format=scale)
 
 
 def _paint_below(whole: SubFigure, picture: Picture) -> None:
@@ -175,7 +266,13 @@ def _paint_below(whole: SubFigure, picture: Picture) -> None:
 def _handle(key: Key) -> Line2D | Patch:
     if key.band:
         return Patch(color=key.colour, alpha=0.3, linewidth=0, label=key.name)
-    return Line2D([], [], color=key.colour, linestyle=DASHES[key.dash], marker=key.marker or None, label=key.name)
+    look = {
+        "color": key.colour,
+        "linestyle": DASHES[key.dash],
+        "marker": key.marker or None,
+        **_marker_size(key.marker),
+    }
+    return Line2D([], [], label=key.name, **look)
 
 
 def _spread_labels(figure: Figure, panels: list[Axes]) -> None:
@@ -189,4 +286,4 @@ def _spread_labels(figure: Figure, panels: list[Axes]) -> None:
             continue
         ends = [float(axes.transData.transform((1.0, text.xy[1]))[1]) for text in labels]
         for text, end, wanted in zip(labels, ends, spread(ends, LABEL_GAP * point), strict=True):
-            text.set_position((8, (wanted - end) / point))
+            text.set_position((LABEL_AT, (wanted - end) / point))

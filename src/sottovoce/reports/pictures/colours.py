@@ -87,7 +87,8 @@ def looks(labels: Iterable[str], *tables: Mapping[str, str]) -> dict[str, Look]:
     """
     labels = list(labels)
     known = {label: known_colour(label, *tables) for label in labels}
-    free = [colour for colour in PALETTE if colour not in known.values()] or list(PALETTE)
+    # Green is kept for what has no noise, which many pictures show beside their lines.
+    free = [colour for colour in PALETTE if colour not in (*known.values(), GREEN)] or list(PALETTE)
     found: dict[str, Look] = {}
     for position, label in enumerate(labels):
         colour = known[label]

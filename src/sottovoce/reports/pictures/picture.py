@@ -34,7 +34,7 @@ class Axis:
 class Line:
     """Points joined by a line (dash "none": points alone), with what is written at its end.
 
-    `low` and `high` are a band, or bars where `bars` is true. `area` fills what lies below, as a histogram's steps need it.
+    `low` and `high` are a band, or bars where `bars` is true. `area` draws steps, filled down to zero: a histogram.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Line:
     area: bool = False
     width: float = 1.8
     label: str = ""
+    label_at: Literal["end", "left of peak", "right of peak"] = "end"
 
     def __post_init__(self) -> None:
         for values in (self.x, self.y, self.low, self.high):
@@ -71,6 +72,33 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Words at a place in the units of the axes, to its right or left, or around it."""
+
+    x: float
+    y: float
+    text: str
+    colour: str
+    side: Literal["right", "left", "middle"] = "right"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """A table of coloured squares, row by row from the top: numbers on one scale of colours, or colours of their own.
+
+    Where there is no number (None) the square has `empty`'s colour, and where it is infinite that of `infinite`.
+    """
+
+    values: tuple[tuple[float | None, ...], ...]
+    limits: tuple[float, float] = (0.0, 1.0)
+    label: str = ""  # of the scale of colours; no scale where empty
+    percent: bool = False
+    colours: tuple[tuple[str, ...], ...] | None = None
+    texts: tuple[tuple[str, ...], ...] | None = None
+    infinite: tuple[tuple[int, int], ...] = ()  # (row, column)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     """One pair of axes; `note` is written below it."""
 
@@ -78,6 +106,8 @@ class Panel:
     y: Axis
     lines: tuple[Line, ...] = ()
     levels: tuple[Level, ...] = ()
+    texts: tuple[Text, ...] = ()
+    cells: Cells | None = None
     title: str = ""
     note: str = ""
 
@@ -124,6 +154,12 @@ class Picture:
 def floats(values: ArrayLike) -> tuple[float, ...]:
     """An array as plain numbers."""
     return tuple(float(value) for value in np.asarray(values, dtype=float).ravel())
+
+
+def chunks(names: Sequence[str], most: int) -> list[list[str]]:
+    """Names in groups of about equal size, none with more than `most`."""
+    count = -(-len(names) // most)
+    return [list(part) for part in np.array_split(np.array(names, dtype=object), count)] if count else []
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:

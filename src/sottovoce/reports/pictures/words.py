@@ -64,6 +64,11 @@ def observer(name: str) -> str:
     return " and ".join(parts)
 
 
+def algorithm(name: str) -> str:
+    """An algorithm as it is written: initials in capitals."""
+    return {"atc": "ATC", "cta": "CTA", "dgd": "DGD", "fedavg": "FedAvg"}.get(name, name.replace("_", " "))
+
+
 def unit(name: str) -> str:
     """What is protected, for people."""
     return _UNITS.get(name, name)
