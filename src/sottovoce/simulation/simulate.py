@@ -128,7 +128,7 @@ def simulate(
             models=final[a, n],
             models_by_round=kept.get((a, n)),
             description={**common, "algorithm": algorithms[a].describe(), "noise": noises[n].describe(rounds)},
-            common=common_models(models[a, n], topology, algorithms[a], rounds=rounds, seed=seed),
+            common=common_models(final[a, n], topology, algorithms[a], rounds=rounds, seed=seed),
             structure=problem.initial_parameters if isinstance(problem, CustomLoss) else None,
         )
         for a in algorithms
