@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pathlib
 
 import numpy as np
 import pytest
@@ -12,28 +13,47 @@ from sottovoce.experiments import build, guarantees, parse, privacy
 from sottovoce.experiments.audit import audit_observer
 from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.protection import protection
+from sottovoce.problems import Persons
 
 BASE = {
     "experiment": {"name": "x", "rounds": 9, "seed": 5},
-    "topology": {"kind": "ring", "agents": 5},
-    "problem": {"kind": "linear_regression", "data": "synthetic", "samples": 8, "dimension": 2, "ridge": 0.1},
+    "topology": {"kind": "ring"},
+    "problem": {
+        "kind": "linear_regression", "data": "visits.csv", "owner": "hospital", "person": "patient", "records_per_person": 3,
+        "target": "cost", "bounds": {"age": [0, 100], "cost": [0, 9]}, "ridge": 0.1,
+    },
     "algorithm": {"kind": "atc", "step_size": 0.1},
     "noise": {"kind": "independent", "law": "gaussian", "std": 0.1},
-    "privacy": {"unit": "agent", "clip": 1.0, "clip_norm": "l2", "delta": 1e-5, "observers": ["eavesdropper"]},
-}
+    "privacy": {"unit": "person", "clip": 1.0, "clip_norm": "l2", "delta": 1e-5, "observers": ["eavesdropper"]},
+}  # fmt: skip
+NOBODY = {"person": None, "records_per_person": None}
+
+
+def visits(places=5, records=8, most=3):
+    """Rows of a table: every hospital has eight visits, by two patients with three and one with two."""
+    rows = [
+        f"H{place},{place * 1000 + visit // most},{10 * visit},{(visit * 7 + place) % 10}"
+        for place in range(places)
+        for visit in range(records)
+    ]
+    return ["hospital,patient,age,cost", *rows]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_with_visits(tmp_path, monkeypatch):
+    (tmp_path / "visits.csv").write_text("\n".join(visits()))
+    monkeypatch.chdir(tmp_path)
 
 
 def configured(**changes):
+    """The configuration with these keys changed; None removes a key."""
     data = {section: {**table, **changes.get(section, {})} for section, table in BASE.items()}
-    return parse({name: dict(table) for name, table in data.items()}, source="test")
+    kept = {name: {key: value for key, value in table.items() if value is not None} for name, table in data.items()}
+    return parse(kept, source="test")
 
 
-def made(most=3, unit="person", **changes):
-    """The experiment of a file in which persons have up to this many of the eight records of an agent."""
-    plain = build(configured(**changes))
-    problem = plain.problem.with_persons(most, [np.arange(8) // most + 100 * agent for agent in range(5)])
-    protected = protection(configured(**(changes | {"privacy": changes.get("privacy", {}) | {"unit": unit}})), problem)
-    return dataclasses.replace(plain, problem=problem, privacy=protected)
+def made(**changes):
+    return build(configured(**changes))
 
 
 def test_epsilon_of_a_person_is_that_of_all_its_records():
@@ -69,7 +89,7 @@ def test_noise_is_calibrated_for_persons_and_audited_as_such():
 
 def test_a_clipped_update_is_bounded_whatever_number_of_records_a_person_has():
     changes = {
-        "topology": {"kind": "federation", "agents": 5},
+        "topology": {"kind": "federation"},
         "algorithm": {"kind": "fedavg", "step_size": 0.1, "local_steps": 2},
         "privacy": {"clips": "update", "observers": ["server"]},
     }
@@ -84,15 +104,46 @@ def test_a_clipped_update_is_bounded_whatever_number_of_records_a_person_has():
 
 def test_persons_of_whom_the_file_says_nothing_cannot_be_protected():
     with pytest.raises(
-        ConfigError, match=r'\[privacy\] unit: "person" .* does not say whom a record is about.*\[problem\] person'
+        ConfigError,
+        match=r'\[privacy\] unit: "person" .* does not say whom a record is about; name the column in person',
     ):
-        build(configured(privacy={"unit": "person"}))
+        configured(problem=NOBODY)
 
 
 def test_single_rows_of_persons_with_several_are_not_what_is_protected():
-    with pytest.raises(ConfigError, match=r"one row, not one person.*Write unit = \"person\", or remove person"):
-        made(unit="record")
-    assert made(unit="agent").privacy.unit == "agent"
+    with pytest.raises(ConfigError, match=r"one row, not one person.*write unit = \"person\", or remove person"):
+        configured(privacy={"unit": "record"})
+    assert made(privacy={"unit": "agent"}).privacy.unit == "agent"
+
+
+def test_the_records_kept_for_testing_are_nobodys_of_those_learnt_from():
+    labelled = {
+        "kind": "logistic_regression",
+        "target": "ill",
+        "positive": 1,
+        "bounds": {"age": [0, 100]},
+        "drop": ["cost"],
+    }
+    header, *rows = visits(records=12)
+    text = "\n".join([f"{header},ill", *(f"{row},{place % 2}" for place, row in enumerate(rows))])
+    pathlib.Path("visits.csv").write_text(text)
+    experiment = made(problem=labelled | {"test_fraction": 0.25})
+    assert (
+        experiment.problem.sizes.tolist() == [9] * 5
+    )  # one of four patients of each hospital is kept apart, with three visits
+    assert experiment.problem.persons == Persons(3, checked=True)
+    assert guarantees(experiment)[0].mu == pytest.approx(0.1 * (3 * 2 / 9) * math.sqrt(9) / 0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(("1002", "1001"), "have more than records_per_person = 3"), (("1002", "2002"), "more than one owner")],
+)
+def test_a_file_in_which_persons_are_not_as_declared_is_refused(change, said):
+    pathlib.Path("visits.csv").write_text("\n".join(visits()).replace(f"H1,{change[0]}", f"H1,{change[1]}"))
+    with pytest.raises(ConfigError, match=said) as refused:
+        made()
+    assert change[1] not in str(refused.value)
 
 
 @pytest.mark.parametrize("participation", ["once", {"times": 2, "gap": 3}])
@@ -100,23 +151,40 @@ def test_rounds_without_a_record_are_promised_for_records_only(participation):
     with pytest.raises(
         ConfigError, match='unit is "person", whose records may enter different rounds; remove participation'
     ):
-        configured(privacy={"unit": "person", "participation": participation})
+        configured(privacy={"participation": participation})
 
 
-OWN = {"kind": "linear_regression", "data": "rows.csv", "ridge": 0.1}
+MADE = {"kind": "linear_regression", "data": "synthetic", "samples": 8, "dimension": 2, "ridge": 0.1}
 BUNDLED = {"kind": "logistic_regression", "data": "breast_cancer", "ridge": 0.1}
 
 
 @pytest.mark.parametrize(
     ("table", "unit", "said"),
-    [(OWN, "record", True), (OWN, "agent", False), (BASE["problem"], "record", False), (BUNDLED, "record", False)],
-)
+    [
+        (BASE["problem"] | NOBODY, "record", True),
+        (BASE["problem"] | NOBODY | {"owner": None, "data": ["a.csv", "b.csv"]}, "record", True),
+        (BASE["problem"], "agent", False),
+        (BASE["problem"], "person", False),
+        (MADE, "record", False),
+        (BUNDLED, "record", False),
+    ],
+)  # fmt: skip
 def test_one_row_is_not_called_a_person(table, unit, said):
-    config = parse({**BASE, "problem": table, "privacy": {**BASE["privacy"], "unit": unit}}, source="test")
-    premises = protection(config, regression()).premises
+    agents = {} if "bounds" in table else {"agents": 5}
+    problem = {key: value for key, value in table.items() if value is not None}
+    changed = {"problem": problem, "privacy": BASE["privacy"] | {"unit": unit}, "topology": BASE["topology"] | agents}
+    premises = protection(parse(BASE | changed, source="test"), regression()).premises
     assert (
         any("one row of the file, not one person, unless each person has one row" in each for each in premises) is said
     )
+
+
+def test_whoever_reads_an_epsilon_reads_what_is_protected():
+    persons, rows = made(), made(problem=NOBODY | {"drop": ["patient"]}, privacy={"unit": "record"})
+    sentence = "All records of one person are protected together: at most 3, all at one agent; how many each has, and at which agent, is public."
+    assert sentence in privacy.statement(persons, guarantees(persons))["notes"]
+    (row,) = [note for note in privacy.statement(rows, guarantees(rows))["notes"] if "one row of the file" in note]
+    assert row in privacy.protection_notes(rows)
 
 
 # In Python: comparisons hold the same numbers against the problem.

@@ -44,7 +44,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Attack what observers see in simulated runs; leaves with 1 if an attack shows more than is promised."""
-    from sottovoce.experiments import audits, build, describe_audits, read, results_folder
+    from sottovoce.experiments import audits, build, describe_audits, protection_notes, read, results_folder
 
     chosen("--attack", attack, ATTACKS)
     notes = Notes()
@@ -55,10 +55,10 @@ def audit(
             found = audits(
                 experiment, who, pairs=pairs, confidence=confidence, attack=attack, agent=agent, progress=tell  # type: ignore[arg-type]
             )  # fmt: skip
-        value = describe_audits(found)
+        value = {**describe_audits(found), "notes": protection_notes(experiment)}
         value["files"] = [] if out is None else _written(value, found, out)
     broken = [_broken(each) for each in found if not each.passed]
-    ends = [value["meaning"], *broken, *([] if out is None else [f"audit.json and pictures in {out}"])]
+    ends = [*value["notes"], value["meaning"], *broken, *([] if out is None else [f"audit.json and pictures in {out}"])]
     text = Group(_table(found, confidence), *map(Text, [*_limits(found, pairs), *ends]))
     show(value, as_json=as_json, text=text, notes=notes)
     if broken:

@@ -30,7 +30,7 @@ def pairwise(
     """Say what every agent learns about every other: by graph distance, as a matrix, and as pictures."""
     import numpy as np
 
-    from sottovoce.experiments import build, describe_pairs, pairs_of, read, results_folder
+    from sottovoce.experiments import build, describe_pairs, pairs_of, protection_notes, read, results_folder
     from sottovoce.reports import drawable, pairs_figures
 
     notes = Notes()
@@ -46,7 +46,7 @@ def pairwise(
             arrays["resolved"] = found.resolved
         np.savez_compressed(folder / "pairs.npz", allow_pickle=False, **arrays)
         paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder)]
-    remarks = _notes(found)
+    remarks = [*_notes(found), *protection_notes(experiment)]
     if np.isinf(np.delete(found.mu[:, found.attacker], found.attacker)).any():
         remarks.append(
             f"Agent {found.attacker} reads something of somebody without noise, so its network is not drawn."

@@ -48,6 +48,7 @@ from sottovoce.experiments.privacy import (
     LINEAR_VIEW,
     guarantees,
     guarantees_of_agents,
+    protection_notes,
     refuse_unkept_promises,
     size,
     statement,

@@ -5,8 +5,7 @@ from dataclasses import replace
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import LawSection, NoiseSection, PrescribedNoise
-from sottovoce.experiments.config.problem import Records, Test
-from sottovoce.experiments.data import records_of_agents
+from sottovoce.experiments.data import AgentData, records_of_agents
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.protection import protection
@@ -28,7 +27,7 @@ def build(config: Config) -> Experiment:
     refuse_too_many_rounds(settings.rounds)
     data = records_of_agents(config.problem, config.topology.num_agents, settings.seed)
     sizes = [len(part) for part in data.records[0]]
-    problem = _problem(config, data.records, data.test)
+    problem = _problem(config, data)
     topology = config.topology.topology(seed=settings.seed, sizes=sizes)
     noise = _noise(config, problem)
     privacy = protection(config, problem)
@@ -54,11 +53,14 @@ def build(config: Config) -> Experiment:
     return _calibrated(experiment, config.noise)
 
 
-def _problem(config: Config, records: Records, test: Test) -> Problem:
-    privacy = config.privacy
+def _problem(config: Config, data: AgentData) -> Problem:
+    privacy, most = config.privacy, config.problem.records_per_person
     if config.problem.kind == "classification":
         _refuse_promise(config)
-    problem = config.problem.problem(records, test, seed=config.experiment.seed)
+    problem = config.problem.problem(data.records, data.test, seed=config.experiment.seed)
+    if most is not None:
+        assert data.persons is not None  # a file that gives the number without the column is refused
+        problem = problem.with_persons(most, data.persons)
     if privacy is None or privacy.clips == "update":
         return problem
     if privacy.clips == "gradient":

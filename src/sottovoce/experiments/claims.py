@@ -73,7 +73,7 @@ class Claims:
                 for agent in range(problem.num_agents)
             ]
         except ConfigError as error:
-            if problem.clip is not None or problem.box is not None:
+            if any(bound is not None for bound in (problem.clip, problem.box, gradient_clip_of(problem))):
                 raise
             raise ConfigError(
                 "the gradients of this problem are not clipped, so that no sensitivity is true for a run of it. Use "

@@ -133,11 +133,11 @@ def stated_delta(experiment: Experiment) -> float:
 def statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, Any]:
     """Guarantees as plain values for JSON: with the delta they are stated for, the budget, and what a reader must know."""
     delta, privacy = stated_delta(experiment), _privacy(experiment)
-    premises = f"Assumed besides: {'; '.join(privacy.premises)}."
+    finite = any(each.validity != "infinite" for each in found)
     said = {
         LINEAR_VIEW: any(each.linear_validity == "exogenous-gradients" for each in found),
         UNRELEASED: not any(observer.final_model for observer in privacy.observers),
-        premises: bool(privacy.premises) and any(each.validity != "infinite" for each in found),
+        **dict.fromkeys(protection_notes(experiment), finite),
     }
     stated: dict[str, Any] = {
         "delta": delta,
@@ -148,6 +148,19 @@ def statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, A
         stated["budget"], note = _spent(privacy.budget, found, experiment)
         stated["notes"].append(note)
     return stated
+
+
+def protection_notes(experiment: Experiment) -> list[str]:
+    """What is protected and what is assumed besides the account, for whoever reads an epsilon of the experiment."""
+    privacy, persons, notes = _privacy(experiment), experiment.problem.persons, []
+    if privacy.unit == "person" and persons is not None:
+        public = "; how many each has, and at which agent, is public" if privacy.adjacency == "replace" else ""
+        notes.append(
+            f"All records of one person are protected together: at most {persons.records}, all at one agent{public}."
+        )
+    if privacy.premises:
+        notes.append(f"Assumed besides: {'; '.join(privacy.premises)}.")
+    return notes
 
 
 def _spent(budget: Budget, found: Sequence[Guarantee], experiment: Experiment) -> tuple[dict[str, Any], str]:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sottovoce.accounting import Participation, cyclic
-from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import CyclicSection, PrivacySection, PromiseSection, asked
@@ -61,12 +61,10 @@ def protection(config: Config, problem: Problem) -> Privacy | None:
 
     Raises:
         UnsupportedClaim: the problem is asked for a promise about its losses, and can make none.
-        ConfigError: persons are to be protected of whom nothing is known, or are known and single records are to be protected.
     """
     section, noise = config.privacy, config.noise
     if section is None:
         return None
-    _check_persons(section, problem)
     budget = section.budget
     delta = section.delta
     if delta is None and isinstance(noise, LawSection):
@@ -91,20 +89,6 @@ def protection(config: Config, problem: Problem) -> Privacy | None:
         ),
         premises=_premises(config, section),
     )
-
-
-def _check_persons(section: PrivacySection, problem: Problem) -> None:
-    """Refuse a unit that is not what the data say of persons."""
-    if section.unit == "person" and problem.persons is None:
-        raise ConfigError(
-            '[privacy] unit: "person" protects all records of one person, and [problem] does not say whom a record is about. Name the column '
-            'in [problem] person, and the most records that one person may have in records_per_person; or use unit = "record" or "agent".'
-        )
-    if section.unit == "record" and problem.persons is not None:
-        raise ConfigError(
-            '[privacy] unit: "record" protects one row, not one person, and [problem] person says that persons may have several. Write unit = '
-            '"person", or remove person and records_per_person.'
-        )
 
 
 def _losses(section: PrivacySection, problem: Problem) -> ConvexSmooth | None:

@@ -55,7 +55,11 @@ class Config(Section):
 
 def _disagreements(config: Config) -> list[str]:
     """What each section may say alone, but not together with the others."""
-    found = [*_noise_disagreements(config.noise, config.privacy), *_clipping_disagreements(config)]
+    found = [
+        *_noise_disagreements(config.noise, config.privacy),
+        *_clipping_disagreements(config),
+        *_person_disagreements(config),
+    ]
     if config.topology.num_agents is None and not config.problem.owned:
         found.append(
             "[topology] agents: this key is missing; only data that name their owners say how many agents there are"
@@ -88,6 +92,22 @@ def _noise_disagreements(given: NoiseTable, privacy: PrivacySection | None) -> l
             "[privacy] delta: this key is missing; Gaussian noise has no finite epsilon without it, there is no default"
         )
     return found
+
+
+def _person_disagreements(config: Config) -> list[str]:
+    """Where the unit is not what the data say of persons."""
+    unit, known = None if config.privacy is None else config.privacy.unit, config.problem.person is not None
+    if unit == "person" and not known:
+        return [
+            '[privacy] unit: "person" protects all records of one person, and [problem] does not say whom a record is about; name the column '
+            "in person, and the most records that one person may have in records_per_person"
+        ]
+    if unit == "record" and known:
+        return [
+            '[privacy] unit: "record" protects one row, not one person, and [problem] person says whom rows are about; write unit = "person", '
+            "or remove person and records_per_person"
+        ]
+    return []
 
 
 def _clipping_disagreements(config: Config) -> list[str]:
