@@ -99,6 +99,13 @@ def test_a_clipped_update_is_bounded_whatever_number_of_records_a_person_has():
     assert "at most 3 of them (checked on the records at hand)" in " ".join(found.assumptions)
 
 
+def test_where_persons_come_and_go_the_other_records_are_the_same():
+    (found,) = guarantees(made(privacy={"adjacency": "add-remove"}))
+    assert found.mu == guarantees(made())[0].mu
+    assert any("which other records an agent learns from is the same" in each for each in found.assumptions)
+    assert not any("which other records" in each for each in guarantees(made())[0].assumptions)
+
+
 # Units that the data contradict.
 
 

@@ -133,6 +133,8 @@ def _premises_about_records(config: Config, section: PrivacySection) -> list[str
         made.append("every agent's number of records is public: it sets the agent's weight")
     elif by_records and not batches:
         made.append("every agent's number of records is public: it enters the sensitivity")
+    if section.unit != "agent" and section.adjacency == "add-remove":
+        made.append("which other records an agent learns from is the same whether the protected ones are there or not")
     if by_records and batches and section.participation == "every-round":
         made.append("any record may be drawn in any round, so the value is an upper bound")
     return made
