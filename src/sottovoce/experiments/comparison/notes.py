@@ -35,7 +35,8 @@ def notes(
         rounds: of every run.
         delta: of every epsilon.
     """
-    what = unit_in_words(claims.unit, problem.persons.records if claims.unit == "person" else None)
+    persons = problem.persons if claims.unit == "person" else None
+    what = unit_in_words(claims.unit, None if persons is None else persons.records)
     change = "replaced" if claims.adjacency == "replace" else "added or removed"
     made = {
         f"Epsilon is at delta = {delta:g} after {rounds} rounds, for {what} of the agent that the observer learns most of ({change}).": None
