@@ -61,7 +61,7 @@ def test_a_comparison_accepts_a_sensitivity_exactly_if_it_is_at_least_the_true_o
 
 @given(
     share=st.floats(1e-6, 2.0),
-    unit=st.sampled_from(["record", "agent"]),
+    unit=st.sampled_from(["record", "agent", "person"]),
     adjacency=st.sampled_from(["replace", "add-remove"]),
     clip=st.floats(1e-3, 1e3),
     clip_norm=st.sampled_from(["l1", "l2"]),
@@ -71,11 +71,16 @@ def test_a_comparison_accepts_a_sensitivity_exactly_if_it_is_at_least_the_true_o
 def test_any_sensitivity_is_accepted_exactly_if_it_is_at_least_the_true_one(
     share, unit, adjacency, clip, clip_norm, law, batch_size
 ):
-    problem, noise = regression(clip, clip_norm), sv.noise.independent(law)
+    problem, noise = regression(clip, clip_norm).with_persons(3), sv.noise.independent(law)
     claims = Claims(unit=unit, adjacency=adjacency, batch_size=batch_size)
-    # By hand: records 2C/n or 2C/B, agents 2C or C; sqrt(d) more where gradients are clipped in l2 and the law needs l1.
+    # By hand: records 2C/n or 2C/B, persons up to three times that, agents 2C or C; sqrt(d) more where gradients are clipped in l2 and the law needs l1.
     true = 2 * clip * (math.sqrt(2) if (clip_norm, law.norm) == ("l2", "l1") else 1.0)
-    true *= 1 / (batch_size or 20) if unit == "record" else 0.5 if adjacency == "add-remove" else 1.0
+    divisor = batch_size or 20
+    true *= {
+        "record": 1 / divisor,
+        "person": min(3, divisor) / divisor,
+        "agent": 0.5 if adjacency == "add-remove" else 1.0,
+    }[unit]
     given_to = {"sensitivity": share * true, "norm": law.norm}
     if share >= 1:
         claims.refuse_sensitivity(problem, ATC, noise, **given_to)
