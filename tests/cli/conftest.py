@@ -43,6 +43,7 @@ def small(tmp_path: Path) -> Path:
 def sottovoce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Run a command in an empty working directory."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
 
     def invoke(*arguments: object):
         return CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -18,6 +18,7 @@ from sottovoce.cli.calibrate import calibrate
 from sottovoce.cli.compare import compare
 from sottovoce.cli.demo import demo
 from sottovoce.cli.doctor import doctor
+from sottovoce.cli.examples import epilog
 from sottovoce.cli.gradients import gradients
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
@@ -61,7 +62,7 @@ def _printable_usage() -> Iterator[None]:
 
 app = typer.Typer(
     cls=_Refusals,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -91,7 +92,8 @@ def main_options(
 for _command in (
     demo, new, run, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, doctor,
 ):  # fmt: skip
-    app.command(_command.__name__.removesuffix("_choices"))(_command)
+    _name = _command.__name__.removesuffix("_choices")
+    app.command(_name, epilog=epilog(_name))(_command)
 
 
 def main() -> None:

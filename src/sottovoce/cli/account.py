@@ -7,17 +7,20 @@ import typer
 from rich.console import Group, RenderableType
 
 from sottovoce.cli.guarantees import coalitions, guarantee_table
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show, wrapped
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, show, wrapped
 
 
 def account(
     file: Annotated[Path, typer.Argument(help="A TOML configuration with observers in \\[privacy].")],
     overrides: OverridesArgument = None,
     per_agent: Annotated[bool, typer.Option("--per-agent", help="One row for every agent.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Say in words what each row means and assumes.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Add mu, the linear view, and what each row means and assumes.")
+    ] = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """State what every observer can learn: epsilon, mu, and why it holds."""
+    """State what every observer can learn: who sees what, epsilon, and how sure that is."""
     from sottovoce.experiments import build, coalition_table, guarantees, guarantees_of_agents, read, statement
 
     notes = Notes()
@@ -29,7 +32,7 @@ def account(
     if against is not None:
         stated["coalitions"] = against
         parts.append(coalitions(against, stated["delta"]))
-    if explain:
+    if explain and not quiet:
         delta = stated["delta"]
         parts += [wrapped(f"\n{each.explain(delta)}") for each in found]
     show(stated, as_json=as_json, text=Group(*parts), notes=notes)

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Group
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from rich.console import Group, RenderableType
 
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show, telling
+from sottovoce.cli.guarantees import how_sure
+from sottovoce.cli.output import (
+    JsonOption,
+    Notes,
+    OverridesArgument,
+    QuietOption,
+    percent,
+    show,
+    table,
+    telling,
+    wrapped,
+)
 from sottovoce.numbers import chosen
 from sottovoce.observers import observer_named
 from sottovoce.rounding import shown
@@ -42,6 +49,7 @@ def audit(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for audit.json and pictures.")] = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Attack what observers see in simulated runs; leaves with 1 if an attack shows more than is promised."""
     from sottovoce.experiments import audits, build, describe_audits, protection_notes, read, results_folder
@@ -51,16 +59,16 @@ def audit(
     experiment = build(read(file, overrides or (), say=notes))
     who = [observer_named(name) for name in observer or ()]
     with contextlib.nullcontext() if out is None else results_folder(out):
-        with telling("audit", shown=not as_json) as tell:
+        with telling("audit", shown=not (as_json or quiet)) as tell:
             found = audits(
                 experiment, who, pairs=pairs, confidence=confidence, attack=attack, agent=agent, progress=tell  # type: ignore[arg-type]
             )  # fmt: skip
         value = {**describe_audits(found), "notes": protection_notes(experiment)}
         value["files"] = [] if out is None else _written(value, found, out)
     broken = [_broken(each) for each in found if not each.passed]
-    ends = [*value["notes"], value["meaning"], *broken, *([] if out is None else [f"audit.json and pictures in {out}"])]
-    text = Group(_table(found, confidence), *map(Text, [*_limits(found, pairs), *ends]))
-    show(value, as_json=as_json, text=text, notes=notes)
+    ends = [*value["notes"], value["meaning"], *broken, *_written_where(out)]
+    remarks = _reasons(found) if quiet else [*_reasons(found), _certainty(found), _reach(pairs)]
+    show(value, as_json=as_json, text=Group(_table(found, confidence), *map(wrapped, [*remarks, *ends])), notes=notes)
     if broken:
         if as_json:
             typer.echo("\n".join(broken), err=True)
@@ -75,21 +83,29 @@ def _written(value: dict[str, Any], found: "Sequence[Audit]", folder: Path) -> l
     return [str(stored), *(str(path) for path in audit_figures(found, folder))]
 
 
-def _limits(found: "Sequence[Audit]", pairs: int) -> list[str]:
-    """Why some epsilons are infinite, why the others hold, and what so many runs cannot show."""
-    clear = [
-        f"inf for {each.guarantee.observer}: {each.guarantee.reason}" for each in found if math.isinf(each.epsilon)
-    ]
-    limit = f"With {pairs:,} runs of each world an epsilon much above {math.log(pairs):.2g} cannot be shown."
-    return [*clear, _validities(found), limit]
+def _written_where(folder: Path | None) -> list[str]:
+    return [] if folder is None else [f"audit.json and pictures in {folder}"]
 
 
-def _validities(found: "Sequence[Audit]") -> str:
-    """Why the promised epsilons hold, observers with the same reason together."""
+def _reasons(found: "Sequence[Audit]") -> list[str]:
+    """Why some epsilons are infinite."""
+    return [f"inf for {each.guarantee.observer}: {each.guarantee.reason}" for each in found if math.isinf(each.epsilon)]
+
+
+def _certainty(found: "Sequence[Audit]") -> str:
+    """How sure the promised epsilons are, observers alike together."""
     kinds: dict[str, list[str]] = {}
     for each in found:
-        kinds.setdefault(each.guarantee.validity, []).append(each.guarantee.observer)
-    return "Promised as " + "; ".join(f"{validity}: {', '.join(who)}" for validity, who in kinds.items()) + "."
+        kinds.setdefault(how_sure(each.guarantee.validity), []).append(each.guarantee.observer)
+    return "Promised as " + "; ".join(f"{sure}: {', '.join(names)}" for sure, names in kinds.items()) + "."
+
+
+def _reach(pairs: int) -> str:
+    """What so many runs cannot show."""
+    return (
+        f"With {pairs:,} runs of each world an epsilon much above {math.log(pairs):.2g} cannot be shown. Told apart: how often the attack ranks "
+        f"a run of each world rightly (AUC); 50 % is a coin toss."
+    )
 
 
 def _broken(audit: "Audit") -> str:
@@ -102,21 +118,31 @@ def _broken(audit: "Audit") -> str:
     )
 
 
-def _table(found: "Sequence[Audit]", confidence: float) -> Table:
-    first = found[0]
-    table = Table(
-        "observer", "agent", "promised\nepsilon", "shown\n>=", "ratio", "AUC", "attack", "verdict",
-        title=f"audit: epsilon at delta = {first.delta:g}, confidence {confidence:g} of all together, {first.pairs:,} runs of each world",
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False,
-    )  # fmt: skip
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    for column in table.columns[1:6]:
-        column.justify = "right"
+def _table(found: "Sequence[Audit]", confidence: float) -> RenderableType:
+    first, rows = found[0], []
     for each in found:
         infinite = math.isinf(each.epsilon)
-        table.add_row(
-            escape(each.guarantee.observer), f"{each.agent}", "inf" if infinite else shown(each.epsilon, 4),
-            f"{each.lower.epsilon:.4g}", "" if infinite else f"{each.ratio:.3f}", f"{each.auc.value:.3f}", each.attack, each.verdict,
-        )  # fmt: skip
-    return table
+        rows.append(
+            (
+                each.guarantee.observer,
+                f"{each.agent}",
+                "inf" if infinite else shown(each.epsilon, 4),
+                f"{each.lower.epsilon:.4g}",
+                "" if infinite else percent(each.ratio, 0),
+                percent(each.auc.value, 0),
+                each.attack,
+                each.verdict,
+            )
+        )
+    header = (
+        "who looks",
+        "agent",
+        "epsilon\npromised",
+        "shown\n>=",
+        "of the\npromise",
+        "told\napart",
+        "attack",
+        "verdict",
+    )
+    title = f"audit: epsilon at delta = {first.delta:g}, confidence {100 * confidence:g} % of all together, {first.pairs:,} runs of each world"
+    return table(header, rows, words=("who looks", "attack", "verdict"), title=title)

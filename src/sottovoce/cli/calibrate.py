@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group
 
 from sottovoce.cli.guarantees import guarantee_table
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, show, verbatim, wrapped
 from sottovoce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def calibrate(
         str | None, typer.Option("--observer", help="For whom (default: the first in \\[privacy]).")
     ] = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     r"""Of noise, epsilon and delta, find the one that is not given; the file stays as it is.
 
@@ -53,10 +55,6 @@ def calibrate(
     notes, given = Notes(), Given(epsilon=epsilon, delta=delta, noise=noise)
     found = calibrate_file(file, overrides or (), given, observer, say=notes)
     stated, pasted = found.statement(), found.overrides()
-    if not as_json:
-        typer.echo(_sentence(found))
-        if found.holds:
-            typer.echo(f"To use it, add\n  {' '.join(pasted)}")
     answer = {
         "observer": found.guarantees[0].observer,
         "asked_for": found.given.asked_for,
@@ -65,8 +63,9 @@ def calibrate(
         "overrides": pasted,
         **stated,  # holds the delta too
     }
-    text = guarantee_table(stated) if found.delta < 1 else _why(found.guarantees[0])
-    show(answer, as_json=as_json, text=text, notes=notes)
+    use = [wrapped("To use it, add"), verbatim(f"  {' '.join(pasted)}")] if found.holds else []
+    what = guarantee_table(stated) if found.delta < 1 else wrapped(_why(found.guarantees[0]))
+    show(answer, as_json=as_json, text=Group(wrapped(_sentence(found)), *use, what), notes=notes)
 
 
 def _require_two(epsilon: float | None, delta: float | None, noise: float | None) -> None:

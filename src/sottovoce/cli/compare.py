@@ -1,13 +1,13 @@
 """`sottovoce compare`: which noise scheme costs least at equal privacy."""
 
-import textwrap
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
 
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, show, table, wrapped
 from sottovoce.errors import ConfigError
 
 
@@ -16,10 +16,11 @@ def compare(
     overrides: OverridesArgument = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/compare-NAME).")] = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Compare noise schemes at the same epsilon for the same observer: tables, figures, and who wins."""
     started = time.perf_counter()
-    from sottovoce.experiments import aligned, read_comparison, results_folder, run_comparison, write_comparison
+    from sottovoce.experiments import read_comparison, results_folder, run_comparison, write_comparison
     from sottovoce.reports import comparison_figures
 
     notes = Notes()
@@ -30,17 +31,19 @@ def compare(
         )
     folder = out or Path("runs") / f"compare-{chosen.name}"
     with results_folder(folder):
-        found = run_comparison(chosen, progress=not as_json)
+        found = run_comparison(chosen, progress=not (as_json or quiet))
         paths = [*write_comparison(found, folder), *comparison_figures(found, folder)]
     seconds = time.perf_counter() - started
-    parts = []
+    parts: list[RenderableType] = []
     for observer in found.observers:
         for measure in found.measures:
-            parts.append(f"{observer}: {measure}\n{aligned(found.by_epsilon(observer, measure))}\n")
+            header, *rows = found.by_epsilon(observer, measure)
+            parts.append(table(header, rows, words=("scheme", "algorithm"), title=f"{observer}: {measure}", keys=2))
         if reasons := found.reasons(observer):
-            parts.append("\n".join(map(_wrapped, reasons)) + "\n")
-    parts += ["Who wins at equal epsilon:", *map(_wrapped, found.sentences()), "", *map(_wrapped, found.notes)]
-    parts.append(_wrapped(f"Scales of the noise, exact numbers and figures in {folder}; {seconds:.0f} s."))
+            parts += [*map(wrapped, reasons), ""]
+    parts += [wrapped("Who wins at equal epsilon:", style="bold"), *map(wrapped, found.sentences()), ""]
+    ends = [] if quiet else [f"Scales of the noise, exact numbers and figures in {folder}; {seconds:.0f} s."]
+    parts += map(wrapped, [*found.notes, *ends])
     winners = [
         {
             "observer": winner.observer, "measure": winner.measure, "epsilon": winner.epsilon, "value": winner.value, "tie": winner.tie,
@@ -56,11 +59,6 @@ def compare(
             "seconds": seconds,
         },
         as_json=as_json,
-        text="\n".join(parts),
+        text=Group(*parts),
         notes=notes,
     )
-
-
-def _wrapped(sentence: str) -> str:
-    """A sentence on lines that a terminal of the usual width shows; names and paths stay whole."""
-    return textwrap.fill(sentence, 80, break_long_words=False, break_on_hyphens=False)

@@ -3,44 +3,43 @@
 import resource
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
+from rich.console import Group, RenderableType
 
 from sottovoce.cli.guarantees import epsilon_of, guarantee_table
-from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.output import JsonOption, QuietOption, percent, show, table, wrapped
+
+if TYPE_CHECKING:
+    from sottovoce.experiments import Demonstration
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder of results.")] = Path("runs/demo"),
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Let twenty hospitals learn a tumour classifier together, with noise on every message."""
     started = time.perf_counter()
-    from sottovoce.experiments import results_folder, run_demo
+    from sottovoce.experiments import is_finished, results_folder, run_demo
     from sottovoce.reports import demo_figures
 
     with results_folder(out):
-        found = run_demo(out, progress=not as_json)
+        stored = is_finished(out / "noisy") and is_finished(out / "clear")
+        found = run_demo(out, progress=not (as_json or quiet))
         figures = demo_figures(found, out / "figures")
     accuracies = found.accuracies()
     seconds = time.perf_counter() - started
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    law = found.experiment.noise.describe()
-    summary = (
-        f"{found.experiment.problem.num_agents} hospitals, {sum(found.experiment.problem.sizes)} records to learn from, "
-        f"{found.experiment.rounds} rounds; every message carries {law['law']} noise of scale {law['scale']:.4g}, which was calibrated so "
-        f"that someone who reads all messages has epsilon = {epsilon_of(found.stated['guarantees'][0]):.3g} for one patient's record. Less "
-        f"epsilon costs accuracy: try `sottovoce run {out}/demo.toml noise.epsilon=4`.\n"
-        f"Runs in {out}/noisy and {out}/clear, pictures in {out}/figures, configuration in {out}/demo.toml.\n"
-        f"{seconds:.1f} s, {memory:.0f} MB at the peak."
-    )
+    where = f"Runs in {out}/noisy and {out}/clear, pictures in {out}/figures, configuration in {out}/demo.toml."
+    if stored:
+        where = f"These runs were stored before and are only read back. {where}"
+    ends = [where] if quiet else [_summary(found, out), where, f"{seconds:.1f} s, {memory:.0f} MB at the peak."]
     show(
         {
             "folder": str(out),
+            "stored": stored,
             "accuracy": accuracies,
             **found.stated,
             "figures": [str(path) for path in figures],
@@ -48,23 +47,26 @@ def demo(
             "peak_megabytes": memory,
         },
         as_json=as_json,
-        text=Group(_table(accuracies), guarantee_table(found.stated), Text(summary)),
+        text=Group(_table(accuracies), guarantee_table(found.stated), *map(wrapped, ends)),
     )
 
 
-def _table(accuracies: dict[str, dict[str, float]]) -> Table:
-    table = Table("", "centroid", "average hospital", "worst hospital", title="accuracy on held-out records")
-    for column in table.columns[1:]:
-        column.justify = "right"
+def _summary(found: "Demonstration", out: Path) -> str:
+    law = found.experiment.noise.describe()
+    return (
+        f"{found.experiment.problem.num_agents} hospitals, {sum(found.experiment.problem.sizes)} records to learn from, "
+        f"{found.experiment.rounds} rounds; every message carries {law['law']} noise of scale {law['scale']:.4g}, which was calibrated so "
+        f"that someone who reads all messages has epsilon = {epsilon_of(found.stated['guarantees'][0]):.3g} for one patient's record.\n"
+        f"Less epsilon costs accuracy. Try it:\n  sottovoce run {out}/demo.toml noise.epsilon=4"
+    )
+
+
+def _table(accuracies: dict[str, dict[str, float]]) -> RenderableType:
     names = {
         "with noise": "together, with noise and clipping",
         "without noise": "together, without both",
         "alone": "each on its own",
     }
-    for key, name in names.items():
-        row = accuracies[key]
-        table.add_row(
-            name,
-            *(f"{100 * row[column]:.1f} %" if column in row else "" for column in ("centroid", "average", "worst")),
-        )
-    return table
+    columns = {"centroid": "average\nmodel", "average": "average\nhospital", "worst": "worst\nhospital"}
+    rows = [[name, *(percent(accuracies[key].get(column)) for column in columns)] for key, name in names.items()]
+    return table(("learning", *columns.values()), rows, words=("learning",), title="accuracy on held-out records")

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
-from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.output import JsonOption, QuietOption, show, table
 
 
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Show versions, devices, threads, memory, the compilation cache and optional extras."""
     facts = {
         "versions": {"python": platform.python_version(), **_installed(_requirements(None))},
@@ -27,12 +24,9 @@ def doctor(as_json: JsonOption = False) -> None:
             for extra in ("deploy", "data", "accounting", "verify", "trackers", "dev")
         },
     }
-    table = Table.grid(padding=(0, 2))
-    for name, fact in facts.items():
-        table.add_row(
-            f"[bold]{name.removesuffix('_bytes').replace('_', ' ')}[/bold]", escape(_SENTENCES.get(name, str)(fact))
-        )
-    show(facts, as_json=as_json, text=table)
+    said = {name: _SENTENCES.get(name, str)(fact) for name, fact in facts.items() if not quiet or name in _NEEDED}
+    rows = [(name.removesuffix("_bytes").replace("_", " "), sentence) for name, sentence in said.items()]
+    show(facts, as_json=as_json, text=table(("what", "found"), rows, words=("what", "found")))
 
 
 def _requirements(extra: str | None) -> list[str]:
@@ -93,6 +87,8 @@ def _threads_in_words(fact: dict[str, Any]) -> str:
 def _cache_in_words(fact: dict[str, Any]) -> str:
     return f"{fact['folder']}, {fact['bytes'] / 2**20:.1f} MiB" if fact["folder"] else "off"
 
+
+_NEEDED = ("versions", "devices")  # what decides whether and where things run
 
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     "versions": _versions,

@@ -5,12 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, percent, show, table, wrapped
 
 WARNING = (
     "These numbers are computed from the data. A clip chosen by private data costs privacy budget, which no guarantee of sottovoce "
@@ -27,29 +24,30 @@ def gradients(
     file: Annotated[Path, typer.Argument(help="A TOML configuration.")],
     overrides: OverridesArgument = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Show how long gradients are along a run in clear, to choose a clip by; for public or synthetic data."""
     from sottovoce.experiments import PERCENTILES, gradient_norms, read
 
     notes = Notes()
     found = gradient_norms(read(file, overrides or (), say=notes))
-    table = Table(
-        *("round", "of", *(_title(share) for share in PERCENTILES), "clipped", "histogram"),
-        title="norms of gradients, without noise and without clipping",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for column in table.columns:
-        column.justify, column.no_wrap = "right", True
-    table.columns[-1].justify = "left"
-    for each in found:
-        clipped = "" if each.above_clip is None else f"{100 * each.above_clip:.0f} %"
-        percentiles = (f"{value:.3g}" for value in each.percentiles.values())
-        table.add_row(f"{each.round}", f"{each.whose} {each.norm}", *percentiles, clipped, _bars(each.histogram))
+    header = ("round", "of", *(_title(share) for share in PERCENTILES), "clipped", "histogram")
+    rows = [
+        (
+            f"{each.round}",
+            f"{each.whose} {each.norm}",
+            *(f"{value:.3g}" for value in each.percentiles.values()),
+            percent(each.above_clip, 0),
+            _bars(each.histogram),
+        )
+        for each in found
+    ]
+    shown = table(header, rows, keys=2, title="lengths of gradients, without noise and without clipping")
+    meaning = [] if quiet else [wrapped(MEANING)]
     show(
         {"norms": [each.describe() for each in found], "notes": [MEANING, WARNING]},
         as_json=as_json,
-        text=Group(table, Text(MEANING), Text(WARNING, style="bold")),
+        text=Group(shown, *meaning, wrapped(WARNING, style="bold")),
         notes=notes,
     )
 

@@ -102,6 +102,11 @@ def who(observer: str) -> str:
     return " + ".join(looking) or "whoever gets the model"
 
 
+def how_sure(validity: str) -> str:
+    """How sure an epsilon is, in plain words, by the kind of its proof."""
+    return _SURE[validity]
+
+
 def _share(part: str) -> str:
     return ", and what these agents know" if part.startswith("server and") else ""
 

@@ -4,11 +4,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
+from rich.console import Group
 
 from sottovoce.algorithms import ALGORITHMS
-from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.output import JsonOption, QuietOption, show, table, wrapped
 from sottovoce.noise import LAWS, SCHEMES
 from sottovoce.observers import OBSERVERS
 from sottovoce.problems import PROBLEMS
@@ -24,7 +23,7 @@ _REGISTRIES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def list_choices(as_json: JsonOption = False) -> None:
+def list_choices(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List topologies, problems, algorithms, noise schemes and laws, observers, and attacks."""
     from sottovoce.attacks import ATTACKS  # takes a while to load, and only this command needs it
 
@@ -32,12 +31,12 @@ def list_choices(as_json: JsonOption = False) -> None:
     choices = {
         title: {name: _first_line(thing) for name, thing in things.items()} for title, things in registries.items()
     }
-    table = Table.grid(padding=(0, 2))
-    for title, things in choices.items():
-        table.add_row(f"[bold]{title}[/bold]")
-        for name, line in things.items():
-            table.add_row(f"  {escape(name)}", escape(line))
-    show(choices, as_json=as_json, text=table)
+    if quiet:
+        text = Group(*(wrapped(f"{title}: {', '.join(things)}") for title, things in choices.items()))
+    else:
+        words = ("name", "what it is")
+        text = Group(*(table(words, things.items(), words=words, title=title) for title, things in choices.items()))
+    show(choices, as_json=as_json, text=text)
 
 
 def _first_line(thing: Any) -> str:

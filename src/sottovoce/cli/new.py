@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.output import JsonOption, show
+from sottovoce.cli.output import JsonOption, QuietOption, show
 from sottovoce.errors import ConfigError
 
 
@@ -16,6 +16,7 @@ def new(
     ] = "peers",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Write a commented configuration to start from."""
     from sottovoce.experiments import template as template_named
@@ -25,7 +26,7 @@ def new(
     show(
         {"file": str(file)},
         as_json=as_json,
-        text=f"{file} written. Next: sottovoce {uses.get(template, 'run')} {file}",
+        text=f"{file} written." + ("" if quiet else f" Next: sottovoce {uses.get(template, 'run')} {file}"),
     )
 
 

@@ -2,6 +2,7 @@
 
     table(header, rows, words=...)   fits the width: words wrap, numbers stay whole, and what is too wide becomes two tables
     wrapped(text)                    a paragraph on lines of readable length; names and paths stay whole
+    verbatim(text)                   what is meant to be copied, never wrapped
     percent(share)                   a share as people say it
     show(value, ...)                 prints one or the other
     complain(text)                   prints on the error stream
@@ -32,6 +33,7 @@ OverridesArgument = Annotated[
     typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Values to use instead; SECTION.KEY=~ removes a key."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Add mu and how exact the numbers are.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print the result and what it means for privacy, nothing else.")
 ]
@@ -68,6 +70,11 @@ def table(
 def wrapped(text: str, *, style: str = "") -> RenderableType:
     """Text on lines that are read with ease, its own line breaks kept; what has no blank in it, such as a path, stays whole."""
     return _Prose(text, style)
+
+
+def verbatim(text: str) -> RenderableType:
+    """What is meant to be copied, such as a command: never wrapped."""
+    return Text(text, no_wrap=True, overflow="ignore")
 
 
 def percent(share: float | None, digits: int = 1) -> str:

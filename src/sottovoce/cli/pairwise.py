@@ -4,14 +4,12 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console, Group
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console, Group, RenderableType
 
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
+from sottovoce.cli.output import ExplainOption, JsonOption, Notes, OverridesArgument, QuietOption, show, table, wrapped
 from sottovoce.rounding import shown
 
 if TYPE_CHECKING:
@@ -25,7 +23,9 @@ def pairwise(
         int | None, typer.Option("--attacker", help="Who looks in the picture of the network (default: most central).")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/pairwise-NAME).")] = None,
+    explain: ExplainOption = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Say what every agent learns about every other: by graph distance, as a matrix, and as pictures."""
     import numpy as np
@@ -38,7 +38,7 @@ def pairwise(
     experiment = build(config)
     folder = out or Path("runs") / f"pairwise-{config.experiment.name}"
     with results_folder(folder):
-        with _telling(visible=not as_json) as tell:
+        with _telling(visible=not (as_json or quiet)) as tell:
             found = pairs_of(experiment, attacker=attacker, progress=tell)
         arrays = {"mu": found.mu, "distances": found.distances, "attacker": np.array(found.attacker)}
         arrays["attacker_proven_mu"] = found.proven_mu
@@ -54,40 +54,47 @@ def pairwise(
     if not drawable(experiment.topology):
         remarks.append(f"The network of {experiment.topology.num_agents:,} agents is too large for a picture.")
     value = {**describe_pairs(found), "notes": remarks, "files": [str(path) for path in paths]}
-    text = Group(_table(value), *map(Text, remarks), Text(f"pairs.npz and figures in {folder}"))
-    show(value, as_json=as_json, text=text, notes=notes)
+    said = [note for note in remarks if explain or note != _bracket(found)]
+    ends = [*said, f"pairs.npz and figures in {folder}"]
+    tables = [_table(value, "epsilon"), *([_table(value, "mu")] if explain else [])]
+    show(value, as_json=as_json, text=Group(*tables, *map(wrapped, ends)), notes=notes)
 
 
 def _notes(pairs: "Pairs") -> list[str]:
     from sottovoce.experiments import VALIDITY
 
     said = [f"{pairs.method.capitalize()}; {VALIDITY[pairs.validity]}."]
-    if pairs.gap is not None:
-        said.append(
-            f"The upper ends are shown. Width of the bracket: at most {shown(pairs.gap, 2)} of the largest mu squared; the part of it "
-            f"that is due to rounding is estimated."
-        )
+    bracket = _bracket(pairs)
+    if bracket is not None:
+        said.append(bracket)
     said.append(
-        f"Proven: what sv.account proves for agent {pairs.attacker}, who reads what it receives and knows its own noise; the largest at each "
-        f"distance."
+        f"Proven: what `sottovoce account` proves for agent {pairs.attacker}, who reads what it receives and knows its own noise; the largest "
+        f"at each distance."
     )
     return said
 
 
-def _table(value: dict[str, Any]) -> Table:
-    sizes = [f"{kind}\n{name}" for kind in ("mu", "epsilon") for name in ("least", "median", "largest")]
-    table = Table(
-        "links\napart", "\npairs", *sizes, "proven\nmu", "proven\nepsilon", box=None, padding=(0, 1, 0, 0),
-        title=f"{value['num_agents']} agents, {value['rounds']} rounds; epsilon at delta = {value['delta']:g}",
-    )  # fmt: skip
-    for column in table.columns:
-        column.justify, column.no_wrap = "right", True
+def _bracket(pairs: "Pairs") -> str | None:
+    """How exact the numbers are, where only an interval around them is known."""
+    if pairs.gap is None:
+        return None
+    return (
+        f"The upper ends are shown. Width of the bracket: at most {shown(pairs.gap, 2)} of the largest mu squared; the part of it "
+        f"that is due to rounding is estimated."
+    )
+
+
+def _table(value: dict[str, Any], kind: Literal["epsilon", "mu"]) -> RenderableType:
+    """What is learned, distance by distance, as epsilon or as mu."""
+    sizes = ("least", "median", "largest")
+    rows = []
     for row in value["by_distance"]:
-        ends = [_number(row[kind][name]) for kind in ("mu", "epsilon") for name in ("least", "median", "largest")]
         missing = "inf" if row["attacker_proven_infinite"] else ""
-        proven = [_number(row[f"attacker_proven_{kind}"], missing=missing) for kind in ("mu", "epsilon")]
-        table.add_row(str(row["distance"]), str(row["pairs"]), *ends, *proven)
-    return table
+        proven = _number(row[f"attacker_proven_{kind}"], missing=missing)
+        rows.append((str(row["distance"]), str(row["pairs"]), *(_number(row[kind][name]) for name in sizes), proven))
+    header = ("links\napart", "\npairs", *(f"{kind}\n{name}" for name in sizes), f"proven\n{kind}")
+    at = f" at delta = {value['delta']:g}" if kind == "epsilon" else ""
+    return table(header, rows, title=f"{value['num_agents']} agents, {value['rounds']} rounds: {kind}{at}")
 
 
 def _number(value: float | None, missing: str = "inf") -> str:

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from sottovoce.cli.output import JsonOption, show, telling
+from sottovoce.cli.output import JsonOption, QuietOption, show, table, telling, wrapped
 from sottovoce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,6 +30,7 @@ def reproduce(
         float | None, typer.Option(help="Store what is found as expected.json, with this relative tolerance.")
     ] = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Run a reproduction: figures, numbers beside exact theory, and a verdict on every claim of the document."""
     if accept is not None and (overrides or not 0 < accept < 1):
@@ -43,7 +41,7 @@ def reproduce(
     if name == "list":
         _list(as_json)
         return
-    wish = _Wish(overrides=tuple(overrides or ()), accept=accept, shown=not as_json)
+    wish = _Wish(overrides=tuple(overrides or ()), accept=accept, shown=not (as_json or quiet), quiet=quiet)
     found = [_one(each, stored, out / each.name, wish) for each, stored in _chosen(name, wish)]
     show({"reproductions": [value for value, _ in found]}, as_json=as_json, text=Group(*(text for _, text in found)))
     if any(value["differences_from_expected"] for value, _ in found):
@@ -57,16 +55,15 @@ class _Wish:
     overrides: tuple[str, ...]
     accept: float | None
     shown: bool  # say what is being done
+    quiet: bool  # verdicts alone, without the numbers they rest on
 
 
 def _list(as_json: bool) -> None:
     from sottovoce.studies import list_reproductions
 
     known = list_reproductions()
-    table = Table("name", "what", box=None)
-    for key, title in known.items():
-        table.add_row(escape(key), escape(title))
-    show({"reproductions": known}, as_json=as_json, text=table)
+    words = ("name", "what")
+    show({"reproductions": known}, as_json=as_json, text=table(words, known.items(), words=words))
 
 
 def _chosen(name: str, wish: _Wish) -> "list[tuple[Reproduction, dict[str, Any] | None]]":
@@ -105,10 +102,10 @@ def _one(
         "figures": [str(path) for path in figures],
         "seconds": time.perf_counter() - started,
     }
-    cells = [_printed(each) for each in studies.cell_tables(outcome)]
+    cells = [] if wish.quiet else [_printed(each) for each in studies.cell_tables(outcome)]
     agreement = _agreement(departures, replaced=bool(wish.overrides))
     found = f"{agreement}; figures, table.md and result.json in {folder}; {value['seconds']:.0f} s"
-    return value, Group(*cells, _verdicts(outcome), Text(found))
+    return value, Group(*cells, _verdicts(outcome), wrapped(found))
 
 
 def _agreement(departures: list[str] | None, *, replaced: bool) -> str:
@@ -128,20 +125,19 @@ def _described(verdict: "Verdict") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _verdicts(outcome: "Outcome") -> Table:
-    title = escape(outcome.reproduction.about.title)
-    table = Table("claim of the document", "verdict", "found", "exact theory", title=title)
-    for v in outcome.verdicts:
-        verdict = v.verdict if v.verdict != "holds when" else f"holds when {', '.join(v.where)}"
-        table.add_row(*map(escape, (v.claim.text, verdict, _numbers(v.numbers), _numbers(v.exact))))
-    return table
+def _verdicts(outcome: "Outcome") -> RenderableType:
+    header = ["claim of the document", "verdict", "found", "exact theory"]
+    if not any(each.exact for each in outcome.verdicts):
+        header.pop()
+    rows = []
+    for each in outcome.verdicts:
+        verdict = each.verdict if each.verdict != "holds when" else f"holds when {', '.join(each.where)}"
+        rows.append([each.claim.text, verdict, _numbers(each.numbers), _numbers(each.exact)][: len(header)])
+    return table(header, rows, words=header, title=outcome.reproduction.about.title)
 
 
-def _printed(cells: "CellTable") -> Table:
-    table = Table(*map(escape, cells.header), title=escape(cells.title))
-    for row in cells.rows:
-        table.add_row(*map(escape, row))
-    return table
+def _printed(cells: "CellTable") -> RenderableType:
+    return table(cells.header, cells.rows, words=cells.header[:1], title=cells.title)
 
 
 def _numbers(numbers: dict[str, float]) -> str:

@@ -5,13 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Group
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from rich.console import Group, RenderableType
 
 from sottovoce.cli.guarantees import guarantee_table
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, show
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, show, table, wrapped
 
 
 def run(
@@ -19,11 +16,13 @@ def run(
     overrides: OverridesArgument = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/NAME-DIGEST).")] = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Run an experiment; given again after an interruption, continue it."""
     from sottovoce.experiments import (
         default_folder,
         final_metrics,
+        is_finished,
         load_guarantees,
         read,
         release_note,
@@ -33,7 +32,8 @@ def run(
     notes = Notes()
     config = read(file, overrides or (), say=notes)
     folder = out or default_folder(config)
-    done = run_experiment(config, folder, progress=not as_json)
+    stored = is_finished(folder)
+    done = run_experiment(config, folder, progress=not (as_json or quiet))
     metrics = final_metrics(done)
     finite = {
         name: {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
@@ -44,26 +44,30 @@ def run(
         given = done.description
         stated["notes"].append(release_note(seed=given["seed"], repeats=given["repeats"], together=[None]))
     show(
-        {"folder": str(folder), "final_metrics": finite, **(stated or {})},
+        {"folder": str(folder), "stored": stored, "final_metrics": finite, **(stated or {})},
         as_json=as_json,
         text=Group(
             _table(metrics),
             *([] if stated is None else [guarantee_table(stated)]),
-            Text(f"results in {folder}"),
+            wrapped(_where(folder, stored=stored)),
         ),
         notes=notes,
     )
 
 
-def _table(metrics: dict[str, dict[str, float | None]]) -> Table:
-    table = Table("metric", "mean", "+- standard error", "decibels", title="after the last round, over repeats")
-    for column in table.columns[1:]:
-        column.justify = "right"
+def _where(folder: Path, *, stored: bool) -> str:
+    if stored:
+        return f"This result was stored before and is only read back, from {folder}; to compute it anew choose another folder with --out."
+    return f"results in {folder}"
+
+
+def _table(metrics: dict[str, dict[str, float | None]]) -> RenderableType:
+    rows = []
     for name, values in metrics.items():
         cells = (values["mean"], values["standard_error"], values["decibels"])
         formats = (".4g", ".2g", ".2f")
-        table.add_row(
-            escape(name),
-            *("" if cell is None else format(cell, spec) for cell, spec in zip(cells, formats, strict=True)),
+        rows.append(
+            [name, *("" if cell is None else f"{cell:{spec}}" for cell, spec in zip(cells, formats, strict=True))]
         )
-    return table
+    header = ("metric", "mean", "+- standard error", "decibels")
+    return table(header, rows, words=("metric",), title="after the last round, over repeats")

@@ -53,7 +53,7 @@ from sottovoce.experiments.privacy import (
     size,
     statement,
 )
-from sottovoce.experiments.record import load, load_guarantees, save
+from sottovoce.experiments.record import is_finished, load, load_guarantees, save
 from sottovoce.experiments.releases import release_note
 from sottovoce.experiments.results_folder import results_folder
 from sottovoce.experiments.starting.template import TEMPLATES, template

@@ -1,0 +1,25 @@
+"""What the help of each command shows: lines that can be typed as they stand, from the folder of a file `my.toml`."""
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "demo": ("sottovoce demo", "sottovoce demo --out results --json"),
+    "new": ("sottovoce new my.toml",),
+    "run": ("sottovoce run my.toml", "sottovoce run my.toml noise.std=0.2 --out results"),
+    "account": ("sottovoce account my.toml", "sottovoce account my.toml --explain --per-agent"),
+    "audit": ("sottovoce audit my.toml --pairs 2000 --confidence 0.99",),
+    "calibrate": ("sottovoce calibrate my.toml --epsilon 2", "sottovoce calibrate my.toml --noise 0.2"),
+    "pairwise": ("sottovoce pairwise my.toml --attacker 3",),
+    "gradients": ("sottovoce gradients my.toml",),
+    "compare": ("sottovoce compare comparisons/rizk-regression.toml",),
+    "reproduce": ("sottovoce reproduce list", "sottovoce reproduce cyffers2022-walk"),
+    "list": ("sottovoce list",),
+    "doctor": ("sottovoce doctor",),
+}
+
+
+def epilog(name: str) -> str:
+    """The examples of a command, a line each, for the end of its help.
+
+    Raises:
+        KeyError: a command without an example; every one has some.
+    """
+    return "\n\n".join(["Example:" if len(EXAMPLES[name]) == 1 else "Examples:", *EXAMPLES[name]])
