@@ -337,12 +337,23 @@ def test_account_of_masked_averages_has_a_row_for_every_coalition(sottovoce, sma
     assert "More partners" in shown  # three quarters of the agents leave a graph that falls apart
 
 
+def test_masks_shared_with_all_others_are_those_of_one_agent_less_than_there_are(sottovoce, small):
+    rows = []
+    for partners in ('"all"', "59"):
+        small.write_text(MASKED.replace("partners = 20", f"partners = {partners}"))
+        rows.append(loaded(sottovoce("account", small, "--json"))["coalitions"])
+    assert rows[0] == rows[1]
+    assert all(row["graph_risk"] == 0 for row in rows[0][:4])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("partners = 20\n", ""), "needs partners"),
         (('aggregation = "gopa"\n', ""), 'belong to aggregation = "gopa"'),
         (("minimum_agents = 50\n", ""), "silence needs minimum_agents"),
+        (("partners = 20", "partners = 0"), 'partners: write a whole number of at least 1, or "all"'),
+        (("partners = 20", 'partners = "al"'), "for every other agent; given 'al'"),
         (("partners = 20", "partners = 60"), "must be below the number of agents"),
         (("silence = 0.1", "participation = 0.5"), "everybody takes part who is not silent"),
         (('kind = "independent"', 'kind = "central"'), "noise of its own"),

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sottovoce.algorithms import ALGORITHMS, Algorithm, Gopa
 from sottovoce.clipping import Clip
@@ -11,6 +11,16 @@ from sottovoce.experiments.config.derived import choice, tables
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.values import Count, Fraction, Positive, Section, wrong
 from sottovoce.topologies import Topology
+from sottovoce.wording import brief_value
+
+
+def _partners(given: Any) -> Any:
+    if given == "all" or (type(given) is int and given >= 1):
+        return given
+    raise wrong(f'write a whole number of at least 1, or "all" for every other agent; given {brief_value(given)}')
+
+
+Partners = Annotated[int | Literal["all"], BeforeValidator(_partners)]
 
 
 class AlgorithmSection(Section):
@@ -47,7 +57,7 @@ class FedavgAlgorithm(GradientAlgorithm):
     participation: Annotated[float, Field(gt=0, le=1)] = 1.0  # probability with which an agent takes part in a round
     agents_per_round: Count | None = None  # instead: how many take part, drawn without replacement
     aggregation: Literal["open", "gopa"] = "open"  # "gopa": masked in pairs, so that the relay learns sums alone
-    partners: Count | None = None  # under gopa: others that every agent picks to share masks with
+    partners: Partners | None = None  # under gopa: others that every agent picks to share masks with
     pairwise_ratio: Positive | None = None  # size of a Gaussian mask in own noise; None: uniform masks
     silence: Fraction | None = None  # probability with which an agent publishes nothing in a round
     minimum_agents: Count | None = None  # that must publish for a round to count
@@ -91,14 +101,14 @@ class FedavgAlgorithm(GradientAlgorithm):
             participation=self.participation,
             agents_per_round=self.agents_per_round,
             update_clip=clip,
-            aggregation=self._aggregation(),
+            aggregation=self._aggregation(topology),
         )
 
-    def _aggregation(self) -> Gopa | None:
+    def _aggregation(self, topology: Topology) -> Gopa | None:
         if self.partners is None:
             return None
         return Gopa(
-            partners=self.partners,
+            partners=max(1, topology.num_agents - 1) if self.partners == "all" else self.partners,
             pairwise_ratio=math.inf if self.pairwise_ratio is None else self.pairwise_ratio,
             silence=self.silence or 0.0,
             minimum_agents=self.minimum_agents,
