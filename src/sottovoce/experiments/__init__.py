@@ -20,6 +20,7 @@ from sottovoce.experiments.config.overrides import apply_override
 from sottovoce.experiments.config.privacy import ObserverName
 from sottovoce.experiments.config.toml_file import parse, read, read_toml
 from sottovoce.experiments.config.topology import TopologySection, TopologyTable
+from sottovoce.experiments.config.unfilled import lines_to_complete
 from sottovoce.experiments.config.values import (
     Count,
     Delta,
@@ -56,6 +57,8 @@ from sottovoce.experiments.privacy import (
 from sottovoce.experiments.record import is_finished, load, load_guarantees, save
 from sottovoce.experiments.releases import release_note
 from sottovoce.experiments.results_folder import results_folder
+from sottovoce.experiments.starting.draft import Roles, draft
+from sottovoce.experiments.starting.survey import Survey, survey
 from sottovoce.experiments.starting.template import TEMPLATES, template
 from sottovoce.imported_later import imported_later
 from sottovoce.simulation import simulate

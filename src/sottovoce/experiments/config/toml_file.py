@@ -16,6 +16,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED, PrivacySection
+from sottovoce.experiments.config.unfilled import without_unfilled
 from sottovoce.experiments.config.values import Section
 from sottovoce.problems import check_plain_file
 from sottovoce.wording import brief, brief_value, suggest
@@ -78,11 +79,19 @@ def _deeper_than(value: Any, levels: int) -> bool:
 
 def parse(data: Mapping[str, Any], *, source: str) -> Config:
     """Check plain values and freeze them; `source` says in messages where they came from."""
+    checked, unfilled = without_unfilled(data)
+    found, problems = validated(checked)
+    if found is None or unfilled:
+        raise ConfigError(_report(source, [*(each.sentence() for each in unfilled), *problems]))
+    return found
+
+
+def validated(data: Mapping[str, Any]) -> tuple[Config | None, list[str]]:
+    """The configuration that plain values make, or everything that is wrong with them."""
     try:
-        return Config.model_validate(dict(data))
+        return Config.model_validate(dict(data)), []
     except ValidationError as error:
-        problems = [line for detail in error.errors(include_url=False) for line in _explain(detail, data)]
-    raise ConfigError(_report(source, problems))
+        return None, [line for detail in error.errors(include_url=False) for line in _explain(detail, data)]
 
 
 def _report(source: str, problems: Sequence[str]) -> str:
