@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sottovoce import accounting, attacks, deployment, reports, theory
     from sottovoce.accounting import Guarantee, Question, account, calibrate
     from sottovoce.attacks.audit import audit
-    from sottovoce.experiments import load, save
+    from sottovoce.experiments import load, load_model, save
     from sottovoce.experiments.comparison.compare import compare
     from sottovoce.simulation import Run, simulate
     from sottovoce.simulation.views import observe
@@ -47,6 +47,7 @@ _LATER = {
     "simulate": "sottovoce.simulation",
     "compare": "sottovoce.experiments.comparison.compare",
     "load": "sottovoce.experiments",
+    "load_model": "sottovoce.experiments",
     "save": "sottovoce.experiments",
     "Run": "sottovoce.simulation",
 }
@@ -73,6 +74,7 @@ __all__ = [
     "deployment",
     "expected_msd",
     "load",
+    "load_model",
     "noise",
     "observe",
     "observers",

@@ -34,6 +34,7 @@ from sottovoce.experiments.config.values import (
     complaint,
 )
 from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.model_file import load_model
 from sottovoce.experiments.pairwise import (
     VALIDITY,
     DistanceRow,
@@ -95,6 +96,7 @@ __all__ = [
     "final_metrics",
     "guarantees",
     "load",
+    "load_model",
     "parse",
     "read",
     "run_experiment",

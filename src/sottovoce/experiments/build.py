@@ -48,6 +48,7 @@ def build(config: Config) -> Experiment:
         test=data.test,
         schema=data.schema,
         agents=data.names,
+        preparation=data.preparation,
         **settings.model_dump(exclude={"name"}),
     )
     return _calibrated(experiment, config.noise)

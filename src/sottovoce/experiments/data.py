@@ -21,6 +21,7 @@ from sottovoce.experiments.config.problem import (
 from sottovoce.problems import (
     ARRAY_FILES,
     LOADERS,
+    Preparation,
     Schema,
     add_feature_noise,
     add_intercept,
@@ -53,6 +54,7 @@ class AgentData:
         names: of the agents, where the data have such.
         persons: whom each record to learn from is about, where the data say so.
         schema: what the columns mean, where that is declared.
+        preparation: what is done to plain numbers before a model takes them, where no columns are declared.
     """
 
     records: Records
@@ -60,6 +62,7 @@ class AgentData:
     names: tuple[str, ...] | None = None
     persons: list[np.ndarray] | None = None
     schema: Schema | None = None
+    preparation: Preparation | None = None
 
 
 def records_of_agents(section: ProblemTable, num_agents: int | None, seed: int) -> AgentData:
@@ -120,7 +123,22 @@ def _arrays(section: ProblemTable, num_agents: int | None, seed: int) -> AgentDa
     else:
         assert num_agents is not None  # a file that names no owners is refused without it
         names, (features, targets) = None, _made(section, num_agents, seed) or _dealt_out(section, num_agents, seed)
-    return AgentData(records=(_prepared(section, features, seed), targets), test=None, names=names)
+    preparation = _preparation(section, features[0].shape[1])
+    return AgentData(
+        records=(_prepared(section, features, seed), targets), test=None, names=names, preparation=preparation
+    )
+
+
+def _preparation(section: ProblemTable, count: int) -> Preparation:
+    """What is done to a record's `count` numbers before a model takes them; the noise that a study may add is no part of it."""
+    bounds = (
+        section.bounds if section.bounds is not None or section.data not in LOADERS else public_bounds(section.name)
+    )
+    pairs = None
+    if bounds is not None:
+        limits = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (count, 2))
+        pairs = tuple((float(low), float(high)) for low, high in limits)
+    return Preparation(pairs, section.unit_norm, section.intercept)
 
 
 def _prepared(section: ProblemTable, features: list[np.ndarray], seed: int) -> list[np.ndarray]:

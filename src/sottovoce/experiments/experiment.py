@@ -10,7 +10,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.experiments.config.problem import Test
 from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Noise
-from sottovoce.problems import Problem, Schema
+from sottovoce.problems import Preparation, Problem, Schema
 from sottovoce.simulation import Settings
 from sottovoce.topologies import Topology
 
@@ -34,6 +34,9 @@ class Experiment:
     test: Test
     schema: Schema | None = None  # what the columns of the data mean; None where nothing is declared about them
     agents: tuple[str, ...] | None = None  # names of the agents; None: they have none but their numbers
+    preparation: Preparation | None = (
+        None  # of plain numbers before a model takes them; None where columns are declared
+    )
 
     @property
     def accuracy_test(self) -> Test:
@@ -65,9 +68,11 @@ class Experiment:
         }
 
     def _names(self) -> dict[str, Any]:
-        """Names of agents and features, where the data have such."""
-        agents = {} if self.agents is None else {"agents": list(self.agents)}
-        return agents if self.schema is None else agents | {"features": list(self.schema.features)}
+        """Names of agents and features, where the data have such, and how records become inputs of the model."""
+        found: dict[str, Any] = {} if self.agents is None else {"agents": list(self.agents)}
+        if self.schema is not None:
+            found |= {"features": list(self.schema.features), "schema": self.schema.as_dict()}
+        return found if self.preparation is None else found | {"preparation": self.preparation.as_dict()}
 
     @property
     def records(self) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@
     metrics.safetensors, models.safetensors, metrics.csv     the whole run, once it has finished
     guarantees.json        what is proven for its observers, if it named any
     models_by_round.npy    every agent's model after every round, if they were recorded (trajectory.py)
+    model.json, model.safetensors    the common model of the first repeat, with all that is needed to use it (model_file)
 
 Every file is written under another name, flushed, and renamed. Two renames decide: a chunk counts once the checkpoint that follows it
 is in place, and a run is finished once run.json says so; whatever else a killed process left is overwritten or removed.
@@ -35,6 +36,8 @@ from safetensors.numpy import save as to_bytes
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments import trajectory
 from sottovoce.experiments.durable_files import write, write_json
+from sottovoce.experiments.guarantee_words import in_words
+from sottovoce.experiments.model_file import KINDS, write_model
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
 from sottovoce.experiments.same_records import KEY_FILE, check_same_records, keyed_digest
 from sottovoce.simulation import Run, join
@@ -85,6 +88,12 @@ class Record:
         write(self.folder / "metrics.csv", _csv(metrics).encode())
         if guarantees is not None:
             write_json(self.folder / "guarantees.json", guarantees)
+        with _readable(self.folder):
+            held = _load(self.folder / "models.safetensors")
+        run = Run(
+            metrics=metrics, models=held["models"], description=self.header["description"], common=held.get("common")
+        )
+        _save_model(self.folder, run, guarantees, self.header["config"])
         write_json(self.folder / "run.json", {**self.header, "status": "finished"})
         _remove_partial_results(self.folder)
         return load(self.folder)
@@ -178,10 +187,18 @@ def save(run: Run, path: str | Path) -> None:
         trajectory.save_models(folder, run.models_by_round)
     _save(folder / "metrics.safetensors", run.metrics)
     write(folder / "metrics.csv", _csv(run.metrics).encode())
+    _save_model(folder, run, None, None)
     header = {"format_version": FORMAT_VERSION, "status": "finished", "config": None, "versions": versions()}
     write_json(
         folder / "run.json", {**header, "description": _without_digest(run.description)}
     )  # last: it makes the folder a run
+
+
+def _save_model(folder: Path, run: Run, guarantees: Mapping[str, Any] | None, config: Mapping[str, Any] | None) -> None:
+    """Write the common model of the first repeat, where the run has one of a kind that a file can describe."""
+    if run.common is not None and run.description["problem"]["kind"] in KINDS:
+        words = in_words(guarantees)
+        write_model(folder, run.model(), guarantee=words, configuration=config, version=version("sottovoce"))
 
 
 def load(path: str | Path) -> Run:

@@ -102,4 +102,7 @@ def _training_records(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 def _unit_of_target(experiment: Experiment) -> float:
     """How many of the target's own units one unit of the scaled target is."""
-    return 1.0
+    if experiment.schema is None:
+        return 1.0
+    zero, one = experiment.schema.in_units_of_target([0.0, 1.0])
+    return float(one - zero)

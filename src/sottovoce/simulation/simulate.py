@@ -129,7 +129,7 @@ def simulate(
             models_by_round=kept.get((a, n)),
             description={**common, "algorithm": algorithms[a].describe(), "noise": noises[n].describe(rounds)},
             common=common_models(final[a, n], topology, algorithms[a], rounds=rounds, seed=seed),
-            structure=problem.initial_parameters if isinstance(problem, CustomLoss) else None,
+            structure=_structure(problem),
         )
         for a in algorithms
         for n in noises
@@ -154,3 +154,8 @@ def _room_for_models(
     check_run_size(replace(size, kept_rounds=settings.rounds))
     shape = (settings.repeats, settings.rounds, problem.num_agents, problem.dimension)
     return {(a, n): np.empty(shape, settings.dtype) for a in algorithms for n in noises}
+
+
+def _structure(problem: Any) -> Any:
+    """The pytree of a user's own parameters; None where a problem has none."""
+    return problem.initial_parameters if isinstance(problem, CustomLoss) else None
