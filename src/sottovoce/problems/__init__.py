@@ -37,6 +37,7 @@ from sottovoce.problems.loaders import (
 from sottovoce.problems.logistic_regression import LogisticRegression, logistic_regression
 from sottovoce.problems.mean_estimation import MeanEstimation, mean_estimation
 from sottovoce.problems.model import Architecture, Model, Preparation, size_of
+from sottovoce.problems.networks import NETWORKS
 from sottovoce.problems.newton import minimise_logistic
 from sottovoce.problems.partition import add_feature_noise, label_counts, partition
 from sottovoce.problems.persons import Persons

@@ -1,0 +1,111 @@
+"""What all estimators share: their parameters, and how a table becomes the records of agents."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sottovoce.numbers import checked
+from sottovoce.problems import ConvexSmooth, Problem, scale_features
+from sottovoce.sklearn.demands import Demands, demands_of
+from sottovoce.sklearn.owners import drop_owner, owned_records, without_owner
+from sottovoce.sklearn.scaling import ranges
+from sottovoce.sklearn.statement import FitGuarantee
+from sottovoce.sklearn.training import Choices, Known, train
+from sottovoce.topologies import Topology
+
+Floats = NDArray[np.float64]
+Bounds = tuple[float, float] | list[tuple[float, float]] | dict[str, tuple[float, float]]
+
+
+class Records(NamedTuple):
+    """A table as a fit uses it."""
+
+    features: Floats  # [N, d] scaled to [-1, 1]
+    targets: NDArray[Any]  # [N] as they were given
+    rows: tuple[NDArray[np.intp], ...]  # of each agent
+    demands: Demands
+
+    def by_agent(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Rows of an array, agent by agent."""
+        return [values[rows] for rows in self.rows]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Decentralized(BaseEstimator):
+    """Parameters of every estimator, and its fitted attributes.
+
+    Args:
+        epsilon: how much the observer may learn; the noise is calibrated to it.
+        delta: the probability with which it may learn more.
+        clip: the largest l2 norm of one record's gradient.
+        bounds: the public range of the columns: (low, high) for all, a list with one for each, or a dict by column name. Values outside are
+            clipped, then columns are scaled to [-1, 1].
+        observer: who looks, as in files: "eavesdropper", "server", "final_model", "curious_agent:3". Of a list the first is calibrated for.
+        unit: what is protected, "record" or "agent".
+        adjacency: how two worlds differ, "replace" or "add-remove".
+        rounds: how often the agents exchange what they learned.
+        random_state: a whole number: the fit is a simulation, whose model must not be released. None is refused.
+        owner: the column of X that says who owns a record: its name, or its position in an array.
+        agents: in place of owners: deal the records out to so many agents, at random.
+        topology: "federation" (through a relay without data), "complete", "ring", "path", "star", or one of `sv.topologies`.
+        algorithm: "atc", "cta", "consensus" or "fedavg".
+        noise: "independent" (every agent adds its own) or "central" (a trusted relay adds it to the average).
+        step_size: None: the estimator's own rule, which looks at no record.
+        ridge: weight of the squared model, intercept included.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    clip: float | None = None
+    bounds: Bounds | None = None
+    observer: str | list[str] | None = None
+    unit: str | None = None
+    adjacency: str | None = None
+    rounds: int | None = None
+    random_state: int | None = None
+    owner: str | int | None = None
+    agents: int | None = None
+    topology: str | Topology = "federation"
+    algorithm: str = "atc"
+    noise: str = "independent"
+    step_size: float | None = None
+    ridge: float = 0.001
+
+    n_features_in_: int = field(init=False)
+    feature_names_in_: NDArray[Any] = field(init=False)
+    agents_: NDArray[Any] = field(init=False)
+    noise_std_: float = field(init=False)
+    guarantees_: list[FitGuarantee] = field(init=False)
+
+    def _records(self, X: Any, y: Any, groups: ArrayLike | None, *, numeric: bool) -> Records:
+        """Check everything that is asked and given, and take the table apart."""
+        demands = demands_of(self.get_params(deep=False), type(self).__name__)
+        checked("ridge", self.ridge, "[0, inf)")
+        table, owners = without_owner(X, self.owner)
+        rows, targets = validate_data(self, table, y, dtype=np.float64, y_numeric=numeric)
+        limits = ranges(self.bounds, rows.shape[1], getattr(self, "feature_names_in_", None))
+        owned = owned_records(owners, groups, self.agents, count=len(rows), seed=demands.seed)
+        self._limits, self.agents_ = limits, owned.names
+        return Records(scale_features(rows, limits), targets, owned.rows, demands)
+
+    def _inputs(self, X: Any) -> Floats:
+        """[N, d] the columns for a prediction, scaled; a column of owners is left out if it is there."""
+        check_is_fitted(self)
+        rows = validate_data(self, drop_owner(X, self.owner, self.n_features_in_), dtype=np.float64, reset=False)
+        return scale_features(rows, self._limits)
+
+    def _learned(
+        self, problem: Problem, demands: Demands, *, step: float, losses: ConvexSmooth | None, premises: tuple[str, ...]
+    ) -> Floats:
+        """[d] the model that the agents learn; `step` where none was given."""
+        if self.agents is not None:
+            premises = (*premises, f"the {self.agents} agents are invented: records were dealt out to them at random")
+        size = step if self.step_size is None else checked("step_size", self.step_size, "(0, inf)")
+        choices = Choices(self.topology, self.algorithm, self.noise, size)
+        trained = train(problem, demands, choices, Known(losses, premises))
+        self.guarantees_, self.noise_std_ = trained.guarantees, trained.noise.std
+        return trained.model
