@@ -10,7 +10,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Neighbouring tests share what they make, so each worker begins with half of the files and takes over from the other when it is done.
 two_workers := -n 2 --dist worksteal
 
-.PHONY: setup demo test test-slow test-exhaustive fuzz faults mutants lint check bench bench-federated clean
+.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lint check bench bench-federated clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/sottovoce demo
 
 test: setup
-	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m "not slow and not exhaustive"
+	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m "not slow and not exhaustive and not models"
 
 test-slow: setup
 	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m slow
@@ -32,6 +32,13 @@ test-slow: setup
 # Audits of every combination of algorithm, noise, law and observer that has a guarantee: seven minutes on two quiet cores.
 test-exhaustive: setup
 	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m exhaustive
+
+# Models of Flax, Equinox and Haiku, and Optax between exchanges, with the packages themselves, in an environment of their own.
+MODELS := .venv-models
+test-models:
+	test -x $(MODELS)/bin/python || $(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/python -m pip install --quiet --editable '.[models]' pytest hypothesis --constraint constraints.txt
+	$(one_thread) $(MODELS)/bin/python -m pytest -m models tests/models
 
 # Mutated files and command lines over every command, most of them in one process; 150 of them are also in the slow suite. A case that
 # fails is printed with its number: make fuzz FUZZ="--seed 0 --case 17"
@@ -69,5 +76,5 @@ bench-federated: setup
 	$(one_thread) $(BIN)/python benchmarks/federated.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MODELS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

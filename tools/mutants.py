@@ -101,7 +101,9 @@ def tests_pass(tests: list[str], timeout: float) -> bool:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1), os.dup2(nowhere, 2)
             found = int(
-                pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not exhaustive", *tests])
+                pytest.main(
+                    ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not exhaustive and not models", *tests]
+                )
             )
         finally:
             os._exit(found)

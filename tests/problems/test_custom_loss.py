@@ -329,6 +329,12 @@ def coupled(w, batch):
         (lambda w, b: (w.sum(), w.sum()), np.zeros(2), [np.ones((1, 3, 2))], "one real number"),
         ("squared", np.zeros(2), [np.ones((1, 3, 2))], "must be a function"),
         (squared_loss, {"a": np.zeros(2, dtype=int)}, [np.ones((1, 3, 2))] * 2, r"\['a'\] is of type int"),
+        (
+            squared_loss,
+            {"w": np.zeros(2), "act": abs},
+            [np.ones((1, 3, 2))] * 2,
+            r"\['act'\] is a builtin.*take a model apart",
+        ),
         (squared_loss, np.array([0.0, np.nan]), [np.ones((1, 3, 2))] * 2, "finite"),
         (squared_loss, {}, [np.ones((1, 3, 2))] * 2, "no array"),
         (squared_loss, np.zeros(2), [], "No records"),

@@ -332,7 +332,13 @@ def _checked_parameters(parameters: Parameters) -> Parameters:
 
     def checked(path: Any, leaf: Any) -> Floats:
         where = f"initial_parameters{jax.tree_util.keystr(path)}"
-        kind: Any = jnp.result_type(leaf)
+        try:
+            kind: Any = jnp.result_type(leaf)
+        except TypeError:
+            raise ConfigError(
+                f"{where} is a {type(leaf).__name__}, not an array. Give the arrays of a model only and keep the rest inside the loss: "
+                f"eqx.partition(model, eqx.is_inexact_array) and nnx.split(model) take a model apart."
+            ) from None
         if not jnp.issubdtype(kind, jnp.floating):
             raise ConfigError(
                 f"{where} is of type {kind}; parameters must be real floating-point arrays. Keep constants and whole "
