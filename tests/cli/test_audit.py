@@ -86,7 +86,7 @@ def test_out_has_the_numbers_and_a_picture_for_each_observer(sottovoce, audited,
     stored = json.loads((out / "audit.json").read_text())
     assert stored["audits"] == stated["audits"]
     assert sorted(path.name for path in out.iterdir()) == ["audit.json", "scores-eavesdropper.png", "scores-eavesdropper.svg"]  # fmt: skip
-    assert "promised: " in (out / "scores-eavesdropper.svg").read_text()
+    assert "proven: never more than this" in (out / "scores-eavesdropper.svg").read_text()
 
 
 def test_an_attack_that_is_named_is_the_one_that_is_played(sottovoce, audited):

@@ -3,55 +3,69 @@ import pytest
 
 from sottovoce.errors import ConfigError
 from sottovoce.reports import LossLine, loss_by_distance, save
+from sottovoce.reports.pictures.distance_picture import Shown, distance_picture
 
 X = [1, 2, 3]
 LINE = LossLine(X, [1.0, 0.1, 0.01], [0.9, 0.05, 0.005], [1.0, 0.2, 0.02])
 
 
-def lines(figure):
-    return {line.get_label(): line for line in figure.axes[0].get_lines()}
+def drawn(given, *, compared=None, **shown):
+    return distance_picture(given, Shown(y_label="mu", **shown), compared=compared)
 
 
 def test_lines_bands_and_comparisons_are_the_given_values():
-    figure = loss_by_distance(
-        {"grid": LINE}, compared={"grid": LossLine(X, [1.0, 0.2, 0.001])}, local=("local", 1.0), y_label="mu"
-    )
-    drawn = lines(figure)
-    np.testing.assert_allclose(drawn["grid"].get_xydata(), np.column_stack([X, LINE.middle]))
-    np.testing.assert_allclose(drawn["_grid compared"].get_ydata(), [1.0, 0.2, 0.001])
-    assert drawn["grid"].get_color() == drawn["_grid compared"].get_color()
-    assert drawn["grid"].get_linestyle() != drawn["_grid compared"].get_linestyle()
-    (band,) = figure.axes[0].collections
-    edges = band.get_paths()[0].vertices
-    for x, low, high in zip(X, LINE.low, LINE.high, strict=True):
-        assert {low, high} <= set(edges[edges[:, 0] == x][:, 1])
-    np.testing.assert_allclose(drawn["_local"].get_ydata(), 1.0)
+    (panel,) = drawn(
+        {"grid": LINE},
+        compared={"grid": LossLine(X, [1.0, 0.2, 0.001])},
+        names=("exact", "published"),
+        local=("local", 1.0),
+    ).panels
+    line, other = panel.lines
+    assert (line.x, line.y) == ((1.0, 2.0, 3.0), (1.0, 0.1, 0.01))
+    assert (line.low, line.high) == (tuple(LINE.low), tuple(LINE.high))
+    assert other.y == (1.0, 0.2, 0.001)
+    assert other.low is None
+    assert line.colour == other.colour
+    assert line.dash != other.dash
+    assert (line.label, other.label) == ("exact", "published")
+    assert [(level.value, level.label) for level in panel.levels] == [(1.0, "local")]
 
 
-def test_the_legend_names_graphs_both_kinds_of_line_and_the_local_value():
-    figure = loss_by_distance(
-        {"ring": LINE, "grid": LINE}, compared={"ring": LINE}, names=("exact", "published"), local=("local", 1.0),
-        y_label="mu",
-    )  # fmt: skip
-    (legend,) = figure.subfigs[0].legends
-    assert [text.get_text() for text in legend.get_texts()] == ["ring", "grid", "exact", "published", "local"]
+def test_every_line_is_named_and_at_most_six_share_a_panel():
+    two = drawn({"ring": LINE, "grid": LINE}, compared={"ring": LINE}, names=("exact", "published")).panels
+    assert [line.label for line in two[0].lines] == ["ring, exact", "ring, published", "grid, exact"]
+    four = {name: LINE for name in ("ring", "grid", "star", "path")}
+    panels = drawn(four, compared=four, names=("exact", "published")).panels
+    assert [panel.title for panel in panels] == list(four)
+    assert all([line.label for line in panel.lines] == ["exact", "published"] for panel in panels)
+    many = drawn({str(number): LINE for number in range(8)}).panels
+    assert [len(panel.lines) for panel in many] == [4, 4]
+
+
+def test_the_figure_has_the_words_of_the_picture():
+    figure = loss_by_distance({"ring": LINE}, y_label="mu", local=("local", 1.0), title="The title")
     assert figure.axes[0].get_xlabel() == "graph distance (links)"
     assert figure.axes[0].get_ylabel() == "mu"
+    assert {text.get_text() for text in figure.axes[0].texts} == {"ring", "local"}
+    assert figure.subfigs[0].get_suptitle() == "The title"
 
 
 def test_zeros_leave_a_logarithmic_axis_and_stay_on_a_linear_one():
     given = LossLine(X, [1.0, 0.5, 0.0])
-    assert len(lines(loss_by_distance({"a": given}, y_label="mu"))["a"].get_xdata()) == 2
-    linear = loss_by_distance({"a": given}, y_label="mu", log_y=False)
-    assert len(lines(linear)["a"].get_xdata()) == 3
-    assert linear.axes[0].get_ylim()[0] == 0
+    assert len(drawn({"a": given}).panels[0].lines[0].x) == 2
+    (linear,) = drawn({"a": given}, log_y=False).panels
+    assert len(linear.lines[0].x) == 3
+    assert linear.y.limits[0] == 0
 
 
 def test_an_axis_begins_where_it_is_told_to_and_ticks_are_the_places():
-    figure = loss_by_distance({"a": LossLine([1, 2, 4, 8, 16], 10.0 ** -np.arange(0, 25, 5))}, y_label="mu", least=1e-6)
+    given = {"a": LossLine([1, 2, 4, 8, 16], 10.0 ** -np.arange(0, 25, 5))}
+    figure = loss_by_distance(given, y_label="mu", least=1e-6)
     assert figure.axes[0].get_ylim()[0] == 1e-6
     assert figure.axes[0].get_xscale() == "log"
     assert figure.axes[0].get_xticks().tolist() == [1, 2, 4, 8, 16]
+    (name,) = figure.axes[0].texts  # the line leaves the panel, its name does not
+    assert name.get_window_extent().y1 > figure.axes[0].bbox.y0
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from sottovoce.reports.comparisons import comparison_figures, frontier
     from sottovoce.reports.curves import NAMES, curve_grid, learning_curves, with_test_error
     from sottovoce.reports.demo import demo_figures
-    from sottovoce.reports.distance import LossLine, loss_by_distance
+    from sottovoce.reports.distance import loss_by_distance
     from sottovoce.reports.exposed_agents import exposure
     from sottovoce.reports.files import save
     from sottovoce.reports.labels import label_distribution
     from sottovoce.reports.networks import network
     from sottovoce.reports.painting import paint
     from sottovoce.reports.pair_matrix import heat_map
-    from sottovoce.reports.pairs import MU, OBSERVER, SOURCE, drawable, pairs_figures
+    from sottovoce.reports.pairs import GUESSED, MU, OBSERVER, SOURCE, drawable, pairs_figures
+    from sottovoce.reports.pictures.distance_picture import LossLine
+    from sottovoce.reports.pictures.leak_pictures import readable_picture
+    from sottovoce.reports.pictures.pair_pictures import GUESSES, right_guesses
     from sottovoce.reports.reconstruction import reconstructions
     from sottovoce.reports.run_figures import run_figure
     from sottovoce.reports.sandwich import audit_table, sandwiches
@@ -36,14 +39,17 @@ __getattr__ = imported_later(
         "comparisons": ("comparison_figures", "frontier"),
         "curves": ("NAMES", "curve_grid", "learning_curves", "with_test_error"),
         "demo": ("demo_figures",),
-        "distance": ("LossLine", "loss_by_distance"),
+        "distance": ("loss_by_distance",),
+        "pictures.distance_picture": ("LossLine",),
         "exposed_agents": ("exposure",),
         "files": ("save",),
         "labels": ("label_distribution",),
         "networks": ("network",),
         "painting": ("paint",),
         "pair_matrix": ("heat_map",),
-        "pairs": ("MU", "OBSERVER", "SOURCE", "drawable", "pairs_figures"),
+        "pairs": ("GUESSED", "MU", "OBSERVER", "SOURCE", "drawable", "pairs_figures"),
+        "pictures.pair_pictures": ("GUESSES", "right_guesses"),
+        "pictures.leak_pictures": ("readable_picture",),
         "reconstruction": ("reconstructions",),
         "run_figures": ("run_figure",),
         "sandwich": ("audit_table", "sandwiches"),

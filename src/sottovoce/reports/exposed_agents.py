@@ -6,15 +6,18 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike
 
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
 from sottovoce.reports.networks import MAX_AGENTS, network
+from sottovoce.reports.painting import percent_tick
+from sottovoce.reports.pictures.colours import VERMILION
 from sottovoce.topologies import Topology
 
-ATTACKER = "#D55E00"
+ATTACKER = VERMILION
 MAX_POINTS = 5000  # agents with known places, drawn as points
 
 
@@ -24,7 +27,9 @@ def exposure(
     attacker: int,
     *,
     label: str,
+    smallest: float = 0.0,
     largest: float | None = None,
+    percent: bool = False,
     caption: str | None = None,
     title: str | None = None,
 ) -> Figure:
@@ -35,7 +40,9 @@ def exposure(
         losses: [K] one finite number per agent; the attacker's own entry is not read.
         attacker: who looks.
         label: which loss, with its unit.
+        smallest: where the colours begin.
         largest: where the colours end; None: the largest loss.
+        percent: the losses are shares.
         caption: what is shown, under the picture.
         title: above the picture.
 
@@ -65,7 +72,9 @@ def exposure(
             np.ma.masked_array(values, np.arange(K) == attacker)
         )  # no colour: it learns nothing about itself
         drawn.set_cmap(colormaps["cividis"].with_extremes(bad="white"))
-        drawn.set_clim(0.0, top)
+        drawn.set_clim(smallest, top)
+        if percent:
+            figure.axes[1].yaxis.set_major_formatter(FuncFormatter(percent_tick))
         _mark(figure, axes, drawn, attacker)
         style.put_title(axes, title)
         put_caption(figure, caption)
@@ -94,7 +103,7 @@ def _mark(figure: Figure, axes: Axes, drawn: PathCollection, attacker: int) -> N
         [x], [y], marker="*", markersize=19, color=ATTACKER, markeredgecolor="white", markeredgewidth=1.2, zorder=6,
         linestyle="none", label=f"attacker: agent {attacker}",
     )  # fmt: skip
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, 1.06), handletextpad=0.1, handlelength=1.6)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.02), handletextpad=0.1, handlelength=1.6)
     figure.draw_without_rendering()
     faces = np.asarray(drawn.get_facecolor())
     for text, face in zip(axes.texts, faces, strict=False):

@@ -27,6 +27,7 @@ from sottovoce.reports.pictures.colours import NOTHING_HIDDEN, OWN, ink
 from sottovoce.reports.pictures.picture import Axis, Cells, Key, Level, Line, Panel, Picture, Text, spread
 
 LABEL_AT = 16  # points from the edge of a panel to the labels of its lines
+NEAR_EDGE = 0.05  # of a panel's width: lines that end so near the edge have their labels in one column
 RANGE_AT = 0.97  # of a panel's width: where the range around a level stands
 LABEL_SIZE = 9.5  # points
 LABEL_GAP = 1.3 * LABEL_SIZE  # points between the middles of two labels
@@ -109,16 +110,19 @@ def _wrapped(text: str, letters: int) -> str:
 
 def _paint_lines(axes: Axes, panel: Panel) -> None:
     """The lines with their labels, in one column at the right edge for all that reach it."""
-    last = max((max(line.x) for line in panel.lines), default=0.0)
+    places = [x for line in panel.lines for x in line.x]
     for line in panel.lines:
-        _paint_line(axes, line)
-        if line.label and line.label_at != "end":
-            _paint_peak(axes, line)
+        _paint_line(axes, line, clipped=panel.y.limits is not None)
+        if line.label and line.label_at == "end":
+            # A line that leaves the panel is named at the edge where it does.
+            low, high = sorted(panel.y.limits or (line.y[-1], line.y[-1]))
+            y = min(max(line.y[-1], low), high)
+            at_edge = max(places) - line.x[-1] <= NEAR_EDGE * (max(places) - min(places))
+            _paint_label(axes, line.label, (1.0 if at_edge else line.x[-1], y), line.colour, across=at_edge)
         elif line.label:
-            ends = line.x[-1] == last
-            _paint_label(axes, line.label, (1.0 if ends else line.x[-1], line.y[-1]), line.colour, across=ends)
-    if panel.lines and panel.x.limits is None and panel.x.scale == "linear" and len(panel.lines[0].x) > 1:
-        axes.set_xlim(right=last)
+            _paint_peak(axes, line)
+    if panel.x.limits is None and panel.x.scale == "linear" and len(set(places)) > 1:
+        axes.set_xlim(right=max(places))
 
 
 def _paint_axis(axes: Axes, which: str, given: Axis) -> None:
@@ -132,13 +136,14 @@ def _paint_axis(axes: Axes, which: str, given: Axis) -> None:
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: names.get(value, "")))
     elif given.percent:
-        axis.set_major_formatter(FuncFormatter(_percent))
+        axis.set_major_formatter(FuncFormatter(percent_tick))
     elif given.whole:
         axis.set_major_locator(MaxNLocator(7, integer=True, steps=[1, 2, 2.5, 5, 10]))
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def _percent(share: float, _: object) -> str:
+def percent_tick(share: float, _: object) -> str:
+    """A share on an axis."""
     return f"{float(f'{100 * share:.4g}'):g} %"
 
 
@@ -152,7 +157,7 @@ def _plain_logarithms(axes: Axes, which: str) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: words.number(value)))
 
 
-def _paint_line(axes: Axes, line: Line) -> None:
+def _paint_line(axes: Axes, line: Line, *, clipped: bool) -> None:
     if line.area:
         axes.fill_between(line.x, line.y, color=line.colour, alpha=0.3, linewidth=0, step="post")
         axes.step(line.x, line.y, where="post", color=line.colour, linewidth=line.width, label=line.name)
@@ -168,7 +173,7 @@ def _paint_line(axes: Axes, line: Line) -> None:
         every = max(len(line.x) // 8, 1)
         axes.plot(
             line.x, line.y, color=line.colour, marker=line.marker or None, linestyle=DASHES[line.dash], linewidth=line.width,
-            markevery=every, label=line.name, **_marker_size(line.marker),
+            markevery=every, label=line.name, clip_on=clipped, **_marker_size(line.marker),
         )  # fmt: skip
 
 
@@ -246,7 +251,7 @@ def _paint_scale(axes: Axes, cells: Cells) -> None:
             clear[place] = 1.0
         axes.imshow(np.ma.masked_invalid(clear), cmap=ListedColormap([NOTHING_HIDDEN]), interpolation="nearest")
     if cells.label:
-        scale = FuncFormatter(_percent) if cells.percent else None
+        scale = FuncFormatter(percent_tick) if cells.percent else None
         axes.figure.colorbar(drawn, ax=axes, shrink=0.85, label=cells.label, format=scale)
 
 
@@ -257,8 +262,9 @@ def _paint_below(whole: SubFigure, picture: Picture) -> None:
         whole.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
     if picture.facts or picture.facts_title:
         lines = [picture.facts_title, *(f"   {value}:  {text}" for text, value in picture.facts)]
+        room = "\n\n" if handles else ""  # the legend stands below
         whole.supxlabel(
-            "\n".join(filter(None, lines)), x=0.02, ha="left", fontsize=LABEL_SIZE, linespacing=1.35, gid=FACTS,
+            "\n".join(filter(None, lines)) + room, x=0.02, ha="left", fontsize=LABEL_SIZE, linespacing=1.35, gid=FACTS,
             color="#222222",
         )  # fmt: skip
 
@@ -282,8 +288,6 @@ def _spread_labels(figure: Figure, panels: list[Axes]) -> None:
     for axes in panels:
         labels = [text for text in axes.texts if text.get_gid() == LABEL and isinstance(text, Annotation)]
         labels = [text for text in labels if text.get_verticalalignment() == "center"]
-        if len(labels) < 2:
-            continue
         ends = [float(axes.transData.transform((1.0, text.xy[1]))[1]) for text in labels]
         for text, end, wanted in zip(labels, ends, spread(ends, LABEL_GAP * point), strict=True):
             text.set_position((LABEL_AT, (wanted - end) / point))

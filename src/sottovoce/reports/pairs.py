@@ -6,64 +6,59 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sottovoce.experiments import VALIDITY, Pairs, distance_rows
-from sottovoce.reports.distance import LossLine, loss_by_distance
 from sottovoce.reports.exposed_agents import MAX_POINTS, exposure
 from sottovoce.reports.files import save
 from sottovoce.reports.networks import MAX_AGENTS
-from sottovoce.reports.pair_matrix import heat_map
+from sottovoce.reports.painting import paint
+from sottovoce.reports.pictures.pair_pictures import (
+    GUESSES,
+    attacker_title,
+    pairs_distance_picture,
+    pairs_picture,
+    right_guesses,
+)
 from sottovoce.topologies import Topology
 
 MU = "mu (Gaussian differential privacy)"
+GUESSED = "A guess which of two equally likely versions of the data an agent holds is right so often at most."
 OBSERVER = "Observer: one agent, who reads what it receives and knows its own noise."
 SOURCE = "Source: sottovoce, docs/guarantees.md."
 
 
 def pairs_figures(pairs: Pairs, topology: Topology, folder: str | Path) -> list[Path]:
-    """Heat map, loss against distance, and the network coloured for the attacker; those that can be drawn. The files written."""
-    finite = pairs.mu[np.isfinite(pairs.mu)]
-    if finite.size == 0:
+    """Heat map, right guesses against distance, and the network coloured for the attacker; those that can be drawn. The files written."""
+    if not np.isfinite(pairs.mu).any():
         return []
-    largest, paths = float(finite.max()), []
+    paths: list[Path] = []
+    by_distance = pairs_distance_picture(pairs)
     pictures = {
-        "pairs": (heat_map(pairs.mu, label=MU, largest=largest), "Row: whose data; column: who looks."),
-        "distance": _by_distance(pairs),
-        "network": _of_attacker(pairs, topology, largest),
+        "pairs": (paint(pairs_picture(pairs)), "Row: whose data; column: who looks."),
+        "distance": (None if by_distance is None else paint(by_distance), _band(pairs)),
+        "network": _of_attacker(pairs, topology),
     }
     for name, (figure, text) in pictures.items():
         if figure is not None:
-            paths += save(figure, folder, name, caption=f"{text} {pairs_caption(pairs, topology)}")
+            paths += save(figure, folder, name, caption=f"{text} {GUESSED} {pairs_caption(pairs, topology)}")
     return paths
 
 
-def _by_distance(pairs: Pairs) -> tuple[Figure | None, str]:
-    """Loss against distance, where somebody learns something, and beside a linear view what is proven for the attacker."""
-    every = distance_rows(pairs)
-    rows = [row for row in every if np.isfinite(row.largest)]
-    if not any(row.median > 0 for row in rows):
-        return None, ""
-    distances, _, least, median, most, proven = np.array(rows).T
-    stated = np.isfinite(proven) & (proven > 0)
-    compared = {"all pairs": LossLine(distances[stated], proven[stated])} if stated.any() else None
-    figure = loss_by_distance(
-        {"all pairs": LossLine(distances, median, least, most)},
-        compared=compared if pairs.resolved is None else None,
-        names=("linear view", f"proven, attacker {pairs.attacker}"),
-        y_label=MU,
-    )
-    endless = [str(row.distance) for row in every if np.isinf(row.largest)]
+def _band(pairs: Pairs) -> str:
+    """What line and band are, and what is not drawn."""
+    endless = [str(row.distance) for row in distance_rows(pairs) if np.isinf(row.largest)]
     beyond = f" Infinite at distance {', '.join(endless)}: not drawn." if endless else ""
-    return (
-        figure,
-        f"Median over pairs, band from the least to the largest; pairs that learn nothing are not drawn.{beyond}",
-    )
+    return f"Median over pairs, band from the least to the largest.{beyond}"
 
 
-def _of_attacker(pairs: Pairs, topology: Topology, largest: float) -> tuple[Figure | None, str]:
+def _of_attacker(pairs: Pairs, topology: Topology) -> tuple[Figure | None, str]:
     """The network coloured for the attacker, if it can be drawn and everything that it learns is finite."""
     own = np.delete(pairs.mu[:, pairs.attacker], pairs.attacker)
     if not drawable(topology) or not np.isfinite(own).all():
         return None, ""
-    figure = exposure(topology, pairs.mu[:, pairs.attacker], pairs.attacker, label=MU, largest=largest)
+    shares, every = right_guesses(pairs.mu[:, pairs.attacker]), right_guesses(pairs.mu[np.isfinite(pairs.mu)])
+    figure = exposure(
+        topology, shares, pairs.attacker, label=GUESSES, smallest=0.5, largest=max(float(every.max()), 0.51), percent=True,
+        title=attacker_title(pairs),
+    )  # fmt: skip
     return figure, f"What agent {pairs.attacker} learns about each agent."
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
+from sottovoce.reports.pictures import words
 
 SIZE = 1.12  # inches of one image
 MOST_IMAGES = 120
@@ -21,6 +22,7 @@ def reconstructions(
     *,
     scores: Mapping[str, ArrayLike],
     score_label: str,
+    percent: bool = False,
     caption: str | None = None,
     title: str | None = None,
 ) -> Figure:
@@ -31,6 +33,7 @@ def reconstructions(
         rebuilt: heading of a column -> [n, height, width].
         scores: the same headings -> [n] how like the original each is.
         score_label: what the scores are.
+        percent: write the scores in percent.
         caption: what is shown, under the picture.
         title: above the picture.
 
@@ -53,14 +56,14 @@ def reconstructions(
         for row in range(rows):
             _draw(grid[row, 0], first[row], "" if row else "original", None)
             for axes, (heading, images) in zip(grid[row, 1:], columns.items(), strict=True):
-                _draw(axes, images[row], "" if row else heading, float(under[heading][row]))
+                _draw(axes, images[row], "" if row else heading, float(under[heading][row]), percent=percent)
         picture.supxlabel(f"below each image: {score_label}", fontsize=9)
         style.put_title(picture, title)
         put_caption(figure, caption)
     return figure
 
 
-def _draw(axes: Axes, image: np.ndarray, heading: str, score: float | None) -> None:
+def _draw(axes: Axes, image: np.ndarray, heading: str, score: float | None, *, percent: bool = False) -> None:
     axes.imshow(image, cmap="gray_r", vmin=0.0, vmax=1.0, interpolation="nearest")
     axes.grid(False)
     axes.set_xticks([])
@@ -71,7 +74,8 @@ def _draw(axes: Axes, image: np.ndarray, heading: str, score: float | None) -> N
     if heading:
         axes.set_title(heading, fontsize=9.5)
     if score is not None:
-        axes.set_xlabel(f"{score + 0.0:.2f}".replace("-0.00", "0.00"), fontsize=8.5, labelpad=2)
+        text = words.percent(score, 0) if percent else f"{score:.2f}"
+        axes.set_xlabel(text.removeprefix("-") if float(text.rstrip(" %")) == 0 else text, fontsize=8.5, labelpad=2)
 
 
 def _scores(given: ArrayLike, count: int) -> np.ndarray:

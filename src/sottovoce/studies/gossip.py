@@ -18,7 +18,17 @@ from scipy import sparse
 from sottovoce.accounting.gossip import pairwise
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import Count, Positive, Seed, TopologySection, TopologyTable, graph_distances, most_central
-from sottovoce.reports import MU, OBSERVER, SOURCE, LossLine, exposure, loss_by_distance, save
+from sottovoce.reports import (
+    GUESSED,
+    GUESSES,
+    OBSERVER,
+    SOURCE,
+    LossLine,
+    exposure,
+    loss_by_distance,
+    right_guesses,
+    save,
+)
 from sottovoce.studies.cells import Cells, StudyFile, computed, empty_cells
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
 from sottovoce.topologies import Topology
@@ -260,7 +270,8 @@ def draw_gossip_distance(result: PrivacyStudyResult, folder: str | Path, documen
     solid, dotted = _lines(result, section)
     figure = loss_by_distance(
         solid, compared=dotted, names=("exact", "published sum"), local=("local", section.local_epsilon),
-        y_label=f"Renyi epsilon of order {section.order:g}, mean over pairs", least=LEAST * section.local_epsilon,
+        y_label=f"Renyi epsilon of order {section.order:g}", least=LEAST * section.local_epsilon,
+        title=f"The further away, the less an agent learns: mean over pairs, {section.rounds} rounds",
     )  # fmt: skip
     drawn = ", ".join(f"{name}: {a} of {K}" for name, (a, K) in result.pictures["pairs"].items())
     below = ", ".join(f"{name} {share:.0%}" for name, share in result.pictures["below"].items())
@@ -279,11 +290,14 @@ def draw_gossip_distance(result: PrivacyStudyResult, folder: str | Path, documen
     if "network" in result.pictures:
         shown = result.pictures["network"]
         figure = exposure(
-            shown["topology"], shown["mu"], shown["attacker"], label=MU, largest=section.local_mu,
+            shown["topology"], right_guesses(shown["mu"]), shown["attacker"], label=GUESSES, smallest=0.5,
+            largest=float(right_guesses(section.local_mu)), percent=True,
+            title=f"What agent {shown['attacker']} could find out about the others\nRenyi epsilon at most {section.local_epsilon:g} (order {section.order:g})",
         )  # fmt: skip
         caption = (
             f"After {document}. What agent {shown['attacker']}, the most central, learns about each agent: {section.picture} network of "
-            f"{shown['topology'].num_agents:,} agents, gossip averaging with noise once, {section.rounds} rounds, local mu {section.local_mu:g}. {OBSERVER} {EXACT}"
+            f"{shown['topology'].num_agents:,} agents, gossip averaging with noise once, {section.rounds} rounds, local mu {section.local_mu:g}. "
+            f"{GUESSED} {OBSERVER} {EXACT}"
         )
         paths += save(figure, folder, f"{section.name}-network", caption=caption)
     return paths
@@ -296,7 +310,8 @@ def draw_gossip_rounds(result: PrivacyStudyResult, folder: str | Path, document:
     solid, dotted = _lines(result, section)
     figure = loss_by_distance(
         solid, compared=dotted, names=("exact", "published sum"), local=("local", section.local_epsilon), x_label="rounds",
-        y_label=f"Renyi epsilon of order {section.order:g}, mean over pairs", log_y=False,
+        y_label=f"Renyi epsilon of order {section.order:g}", log_y=False,
+        title="The more rounds, the more an agent learns: mean over pairs",
     )  # fmt: skip
     caption = (
         f"After {document}. Gossip averaging, noise once, local Renyi epsilon {section.local_epsilon:g}; mean over all pairs. "

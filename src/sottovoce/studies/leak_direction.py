@@ -189,7 +189,8 @@ def draw_directions(result: PrivacyStudyResult, folder: str | Path, document: st
     told += _unsized(section)
     told += "A reader of averages and a neighbour see a sum over several agents, which is like each of them in part. "
     paths: list[Path] = []
-    for measure, title in {"similarity": "all rounds together", "first": "the first round alone"}.items():
+    asked = "How much of a record can be rebuilt from "
+    for measure, title in {"similarity": f"{asked}all rounds", "first": f"{asked}the first round"}.items():
         table = {line: list(row.values()) for line, row in result.cells[measure].items() if line != ALL_OF_IT}
         exact = {line: theory for line, cells in table.items() if (theory := _exact_means(cells))}
         figure = similarity_curves(
@@ -198,7 +199,7 @@ def draw_directions(result: PrivacyStudyResult, folder: str | Path, document: st
             chance=chance_of(given["dimension"]),
             theory=exact or None,
             x_label=f"epsilon at delta = {given['delta']:g}",
-            y_label="|cos| of the angle to the true feature vector",
+            y_label="likeness to the true record, in percent",
             title=title,
         )
         paths += save(figure, folder, f"{section.name}-{measure}", caption=told)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from matplotlib.lines import Line2D
 from pydantic import Field
 
 from sottovoce.algorithms import step_at
@@ -19,7 +18,7 @@ from sottovoce.attacks import gradients_from_views, weighted_sum_at_receiver
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.experiments import Experiment
 from sottovoce.observers import eavesdropper, server
-from sottovoce.reports import save, style
+from sottovoce.reports import paint, readable_picture, save
 from sottovoce.simulation.views import Views, observe
 from sottovoce.studies.cells import StudyFile, computed, empty_cells
 from sottovoce.studies.leaks import Agent, Cut, LeakSection, require_one_record
@@ -153,33 +152,25 @@ def draw_exact(result: PrivacyStudyResult, folder: str | Path, document: str) ->
     """Write the errors of what is rebuilt, one panel per quantity; returns the files."""
     section = result.section
     assert isinstance(section, ExactSection)
-    lines = list(section.series)
-    looks = style.line_looks(section.places())
-    with style.applied():
-        figure, picture = style.new_figure(10.6, 1.6 + 0.42 * len(lines))
-        panels = picture.subplots(1, len(section.measures), sharey=True)
-        for axes, measure in zip(panels, section.measures, strict=True):
-            table = result.cells[measure]
-            for position, (place, look) in enumerate(looks.items()):
-                y = np.arange(len(lines)) + 0.24 * (position - (len(looks) - 1) / 2)
-                axes.plot(
-                    [table[line][place].value for line in lines], y, linestyle="", marker=look.marker, color=look.color,
-                    markersize=7, label=place,
-                )  # fmt: skip
-            axes.axvline(next(iter(table[ALLOWED].values())).value, color="black", linewidth=1.0, linestyle=(0, (4, 2)))
-            axes.set_xscale("log")
-            axes.set_xlim(LEAST_ERROR / 5, 1e4)
-            axes.set_title({"gradient": "gradient", "direction": "feature vector", "sum": "sum at a receiver"}[measure])
-            axes.set_xlabel("1 - |cos|" if measure == "direction" else "relative error")
-        panels[0].set_yticks(range(len(lines)), lines)
-        panels[0].invert_yaxis()
-        handles = panels[0].get_legend_handles_labels()[0]
-        limit = Line2D([], [], color="black", linewidth=1.0, linestyle=(0, (4, 2)), label="counts as exact to the left")
-        picture.legend(handles=[*handles, limit], loc="outside lower center", ncols=3)
+    columns = {"gradient": "gradient", "direction": "record", "sum": "sum of what\na receiver gets"}
+    errors = {
+        place: {
+            line: {columns[measure]: result.cells[measure][line][place].value for measure in columns}
+            for line in section.series
+        }
+        for place in section.places()
+    }
+    picture = readable_picture(
+        errors,
+        exact_below={columns[measure]: TOLERATED[measure] for measure in columns},
+        title="What can be read off the messages",
+        subtitle="Rows without noise: epsilon is infinite",
+    )
+    figure = paint(picture)
     caption = (
         f"{document}. What an eavesdropper (or the server) rebuilds of agent {section.agent}'s gradients and record, "
-        f"and agent {section.receiver} of the sum of its neighbours' messages, in double precision; errors below "
-        f"{LEAST_ERROR:g} are drawn there. Left of the dashed line: exact. Noise that cancels at receivers hides "
+        f"and agent {section.receiver} of the sum of its neighbours' messages, in double precision; "
+        f"exact: with a relative error of at most {TOLERATED['gradient']:g}, of the direction of the record {TOLERATED['direction']:g}. Noise that cancels at receivers hides "
         f"gradients from readers of single links, and nothing of the sum."
     )
     return save(figure, folder, section.name, caption=caption)

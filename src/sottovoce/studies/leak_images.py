@@ -23,7 +23,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments import Count, Experiment, ObserverName, Positive, Seed
 from sottovoce.noise import none
 from sottovoce.observers import observer_named
-from sottovoce.reports import reconstructions, save
+from sottovoce.reports import pictures, reconstructions, save
 from sottovoce.simulation.views import observe
 from sottovoce.studies.cells import StudyFile, computed, empty_cells, mean_over_repeats
 from sottovoce.studies.leaks import (
@@ -165,7 +165,9 @@ def draw_images(result: PrivacyStudyResult, folder: str | Path, document: str) -
         given["originals"],
         {headings[place]: images for place, images in given["rebuilt"].items()},
         scores={headings[place]: values for place, values in given["scores"].items()},
-        score_label="correlation with the original",
+        score_label="likeness to the original (correlation), in percent",
+        percent=True,
+        title=f"What {pictures.words.observer(str(observer_named(section.observer)))} rebuilds of the images",
     )
     caption = (
         f"{document}. One image of each of {len(section.agents)} agents, rebuilt from the first gradient that it took, "

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import VALIDITY, Count, Pairs, epsilon_of, pairs_of
-from sottovoce.reports import MU, OBSERVER, SOURCE, LossLine, loss_by_distance, save
+from sottovoce.reports import GUESSED, GUESSES, OBSERVER, SOURCE, LossLine, loss_by_distance, right_guesses, save
+from sottovoce.rounding import shown
 from sottovoce.studies.cells import CONFIG, StudyFile, changed, computed, empty_cells
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
 
@@ -70,15 +71,28 @@ def draw_learning_distance(result: PrivacyStudyResult, folder: str | Path, docum
     distances = [float(place) for place in section.places()]
     table, labels = result.cells["mu"], list(result.pictures)
     solid, dotted = (
-        {label: LossLine(distances, [cell.value for cell in table[f"{label}, {what}"].values()]) for label in labels}
+        {
+            label: LossLine(distances, right_guesses([cell.value for cell in table[f"{label}, {what}"].values()]))
+            for label in labels
+        }
         for what in ("linear view", "proven")
     )
-    figure = loss_by_distance(solid, compared=dotted, names=("linear view", "proven"), y_label=MU)
     first: Pairs = next(iter(result.pictures.values()))
+    worst = max(cell.value for label in labels for cell in result.cells["epsilon"][f"{label}, proven"].values())
+    figure = loss_by_distance(
+        solid,
+        compared=dotted,
+        names=("linear view", "proven limit"),
+        local=("a coin", 0.5),
+        y_label=GUESSES,
+        log_y=False,
+        percent=True,
+        title=f"What agents could find out about each other\nproven: epsilon of at most {shown(worst, 3)} at delta = {first.delta:g}",
+    )
     K, unit = len(first.mu), first.unit
     caption = (
         f"After {document}. Learning with fresh noise in every gradient, {first.rounds} rounds, {K} agents, one {unit} may change; mean over pairs. "
-        f"{OBSERVER} Validity of the linear view: {VALIDITY[first.validity]}; dotted: what sv.account proves. {SOURCE}"
+        f"{GUESSED} {OBSERVER} Validity of the linear view: {VALIDITY[first.validity]}; dotted: what sv.account proves. {SOURCE}"
     )
     return save(figure, folder, section.name, caption=caption)
 

@@ -1,0 +1,140 @@
+"""Who learns how much about whom, as pictures in percent: how often the best guess is right.
+
+An observer with loss mu who guesses which of two versions of a record an agent holds is right with probability at most Phi(mu / 2), when both are
+equally likely beforehand: no test does better than that between N(0, 1) and N(mu, 1), which decides at mu / 2. 50 % is a coin, 100 % is certainty. Unlike epsilon it needs no delta, and it can be drawn where epsilon is large.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sottovoce.accounting import gaussian
+from sottovoce.errors import ConfigError
+from sottovoce.experiments import Pairs, distance_rows
+from sottovoce.reports.pictures import colours, words
+from sottovoce.reports.pictures.distance_picture import LossLine, Shown, distance_picture
+from sottovoce.reports.pictures.picture import Axis, Cells, Key, Panel, Picture
+
+GUESSES = "right guesses, in percent (50 % is a coin)"
+WHO, WHOSE = "who looks: agent v", "whose data: agent u"
+NO_GUARANTEE = "Linear view: no guarantee where gradients react to what agents hear."
+
+
+def right_guesses(mu: ArrayLike) -> np.ndarray:
+    """Phi(mu / 2): the largest share of right guesses between two equally likely versions; not a number stays so."""
+    values = np.asarray(mu, dtype=float)
+    return np.asarray([0.5 * math.erfc(-value / math.sqrt(8.0)) for value in values.ravel()]).reshape(values.shape)
+
+
+def matrix_picture(
+    matrix: ArrayLike, *, label: str, limits: tuple[float, float] | None = None, percent: bool = False, title: str = ""
+) -> Picture:
+    """One coloured square for every ordered pair: row u is whose data, column v who looks.
+
+    Args:
+        matrix: [K, K]; no number for an agent and itself, infinite where nothing is hidden.
+        label: which loss, with its unit.
+        limits: where the colours begin and end; None: from 0 to the largest finite loss.
+        percent: the numbers are shares.
+        title: above the picture.
+
+    Raises:
+        ConfigError: not a square matrix, nothing finite in it, or a negative loss.
+    """
+    values = _checked(matrix)
+    finite = np.isfinite(values)
+    keys = [Key(name="the agent itself", colour=colours.OWN, dash="none", marker="s")] if np.isnan(values).any() else []
+    if np.isinf(values).any():
+        keys.append(Key(name="infinite: something is in clear", colour=colours.NOTHING_HIDDEN, dash="none", marker="s"))
+    cells = Cells(
+        values=tuple(tuple(float(each) if np.isfinite(each) else None for each in row) for row in values),
+        limits=limits or (0.0, float(values[finite].max()) or 1.0),
+        infinite=tuple((int(row), int(column)) for row, column in np.argwhere(np.isinf(values))),
+        label=label,
+        percent=percent,
+    )
+    panel = Panel(x=Axis(label=WHO, whole=True), y=Axis(label=WHOSE, whole=True), cells=cells)
+    return Picture(title=title, panels=(panel,), keys=tuple(keys), panel_size=(6.6, 5.4))
+
+
+def pairs_picture(pairs: Pairs) -> Picture:
+    """How often every agent guesses right about every other, and epsilon of the pair most exposed."""
+    shares = np.where(np.isinf(pairs.mu), np.inf, right_guesses(pairs.mu))
+    top = float(shares[np.isfinite(shares)].max())
+    picture = matrix_picture(
+        shares,
+        label=GUESSES,
+        limits=(0.5, max(top, 0.51)),
+        percent=True,
+        title="Who could find out how much about whom",
+    )
+    return _with_epsilon(picture, pairs)
+
+
+def pairs_distance_picture(pairs: Pairs) -> Picture | None:
+    """Right guesses against distance, median and range over pairs; beside a linear view what is proven. None where nobody learns anything."""
+    rows = [row for row in distance_rows(pairs) if np.isfinite(row.largest)]
+    if not any(row.median > 0 for row in rows):
+        return None
+    distances, _, least, median, most, proven = np.array(rows).T
+    compared = {}
+    stated = np.isfinite(proven) & (proven > 0)
+    if pairs.resolved is None and stated.any():
+        compared = {"median pair": LossLine(distances[stated], right_guesses(proven[stated]))}
+    shown = Shown(
+        y_label=GUESSES,
+        log_y=False,
+        percent=True,
+        names=("median pair, linear view", f"proven limit for agent {pairs.attacker}"),
+        local=("a coin", 0.5),
+    )
+    line = LossLine(distances, right_guesses(median), right_guesses(least), right_guesses(most))
+    title = "The further away, the less an agent finds out"
+    return _with_epsilon(distance_picture({"median pair": line}, shown, compared=compared, title=title), pairs)
+
+
+def attacker_title(pairs: Pairs) -> str:
+    """What the network coloured for one agent shows, with what is proven for that agent."""
+    asked = f"What agent {pairs.attacker} could find out about the others"
+    worst = pairs.proven_mu[~np.isnan(pairs.proven_mu)]
+    if not worst.size:
+        return asked
+    found = _epsilon(float(worst.max()), pairs.delta)
+    return f"{asked}\nepsilon proven for {words.unit(pairs.unit)}: {found}, at delta = {pairs.delta:g}"
+
+
+def _with_epsilon(picture: Picture, pairs: Pairs) -> Picture:
+    """Epsilon below the picture: of the pair most exposed, and what is proven for the attacker where the rest is a linear view."""
+    largest = float(np.nanmax(pairs.mu))
+    proven_mu = pairs.proven_mu[~np.isnan(pairs.proven_mu)]
+    adaptive = pairs.validity == "adaptive"
+    facts = [("the pair most exposed" + ("" if adaptive else ", in this view"), _epsilon(largest, pairs.delta))]
+    if not adaptive and proven_mu.size:
+        facts.append(
+            (f"proven for whatever agent {pairs.attacker} sees", _epsilon(float(proven_mu.max()), pairs.delta))
+        )
+    return Picture(
+        title=picture.title,
+        subtitle=picture.subtitle if adaptive else NO_GUARANTEE,
+        panels=picture.panels,
+        keys=picture.keys,
+        panel_size=picture.panel_size,
+        columns=picture.columns,
+        facts=tuple(facts),
+        facts_title=f"epsilon of {words.unit(pairs.unit)} at delta = {pairs.delta:g}, smaller is more private",
+    )
+
+
+def _epsilon(mu: float, delta: float) -> str:
+    return words.epsilon(math.inf if math.isinf(mu) else float(gaussian.epsilon(mu, delta)))
+
+
+def _checked(matrix: ArrayLike) -> np.ndarray:
+    values = np.array(matrix, dtype=float)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
+        raise ConfigError(f"the matrix has shape {values.shape}; it must be [K, K], one entry per ordered pair.")
+    finite = values[np.isfinite(values)]
+    if not finite.size or (finite < 0).any():
+        raise ConfigError("the matrix needs a finite loss, and none below 0; there is nothing to colour.")
+    return values
