@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sottovoce import accounting, attacks, deployment, reports, theory
     from sottovoce.accounting import Guarantee, Question, account, calibrate
     from sottovoce.attacks.audit import audit
-    from sottovoce.experiments import load, load_model, save
+    from sottovoce.experiments import load, load_model, recommended_setting, save
     from sottovoce.experiments.comparison.compare import compare
     from sottovoce.simulation import Run, simulate
     from sottovoce.simulation.views import observe
@@ -48,6 +48,7 @@ _LATER = {
     "compare": "sottovoce.experiments.comparison.compare",
     "load": "sottovoce.experiments",
     "load_model": "sottovoce.experiments",
+    "recommended_setting": "sottovoce.experiments",
     "save": "sottovoce.experiments",
     "Run": "sottovoce.simulation",
 }
@@ -79,6 +80,7 @@ __all__ = [
     "observe",
     "observers",
     "problems",
+    "recommended_setting",
     "reports",
     "save",
     "simulate",

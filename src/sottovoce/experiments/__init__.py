@@ -55,6 +55,7 @@ from sottovoce.experiments.privacy import (
     size,
     statement,
 )
+from sottovoce.experiments.recommended import RecommendedSetting, recommended_setting
 from sottovoce.experiments.record import is_finished, load, load_guarantees, save
 from sottovoce.experiments.releases import release_note
 from sottovoce.experiments.results_folder import results_folder
@@ -91,6 +92,7 @@ __getattr__ = imported_later(
 __all__ = [
     "Config",
     "Experiment",
+    "RecommendedSetting",
     "build",
     "default_folder",
     "final_metrics",
@@ -99,6 +101,7 @@ __all__ = [
     "load_model",
     "parse",
     "read",
+    "recommended_setting",
     "run_experiment",
     "save",
     "simulate",

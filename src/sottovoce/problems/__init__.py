@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from sottovoce.problems.centring import centred_features, shrunk_mean
 from sottovoce.problems.classification import classification
 from sottovoce.problems.clipped_gradients import ClippedGradients, gradient_clip_of
 from sottovoce.problems.columns import (
@@ -82,6 +83,7 @@ __all__ = [
     "Unit",
     "add_feature_noise",
     "add_intercept",
+    "centred_features",
     "classification",
     "custom_loss",
     "label_counts",
@@ -95,6 +97,7 @@ __all__ = [
     "read_records",
     "read_table",
     "scale_features",
+    "shrunk_mean",
     "split",
     "synthetic_clicks",
     "synthetic_regression",
