@@ -1,7 +1,7 @@
 """The command `sottovoce`. Thin: each command parses, calls the library and prints.
 
 Exit codes: 0 done, 1 a reproduction departs from its expected numbers or an audit refutes a guarantee, 2 bad input (one
-paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded.
+paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded, 130 stopped by Ctrl-C.
 """
 
 import contextlib
@@ -48,6 +48,9 @@ class _Refusals(TyperGroup):
                 raise
             complain(f"sottovoce: {error}")
             raise typer.Exit(3 if isinstance(error, BudgetExhausted) else 2) from error
+        except KeyboardInterrupt as stop:
+            complain(f"sottovoce: {stop if str(stop) else 'stopped; the same command starts again.'}")
+            raise typer.Exit(130) from stop
 
 
 @contextlib.contextmanager

@@ -237,8 +237,23 @@ def load_guarantees(path: str | Path) -> dict[str, Any] | None:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a complete run, of whatever configuration."""
+    """Whether a folder holds a complete run, of whatever configuration.
+
+    Raises:
+        ConfigError: nothing can have this name, or the run is damaged.
+    """
+    check_folder(folder)
     return (folder / "run.json").is_file() and bool(_read_header(folder)["status"] == "finished")
+
+
+def rounds_stored(folder: Path) -> int:
+    """How many rounds of a run are safe in its folder."""
+    if is_finished(folder):
+        return int(_read_header(folder)["description"]["rounds"])
+    if not (folder / "checkpoint.safetensors").exists():
+        return 0
+    with _readable(folder), safe_open(folder / "checkpoint.safetensors", framework="numpy") as file:
+        return int(file.metadata()["round"])
 
 
 def versions() -> dict[str, str]:

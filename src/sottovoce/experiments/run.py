@@ -20,7 +20,7 @@ from sottovoce.experiments.privacy import (
     spending,
     within_budget,
 )
-from sottovoce.experiments.record import is_finished, load, open_record
+from sottovoce.experiments.record import is_finished, load, open_record, rounds_stored
 from sottovoce.experiments.results_folder import check_folder
 from sottovoce.experiments.trajectory import add_models, check_room, open_models
 from sottovoce.simulation import (
@@ -42,6 +42,25 @@ def default_folder(config: Config) -> Path:
     return Path("runs") / f"{config.experiment.name}-{digest[:8]}"
 
 
+class Stopped(KeyboardInterrupt):
+    """Somebody stopped a run; says after which round, and that nothing is lost."""
+
+    def __init__(self, *, saved: int, rounds: int) -> None:
+        """Say where.
+
+        Args:
+            saved: the last round that is stored.
+            rounds: of the whole run.
+        """
+        ends = (
+            f"stopped after round {saved:,} of {rounds:,}; the same command goes on from there."
+            if saved
+            else f"stopped before the first of {rounds:,} rounds was stored; the same command starts again."
+        )
+        super().__init__(ends)
+        self.saved = saved
+
+
 def run_experiment(config: Config, folder: str | Path, *, progress: bool = True) -> Run:
     """Simulate what the configuration says and keep everything in `folder`; a finished run is only read back.
 
@@ -51,6 +70,7 @@ def run_experiment(config: Config, folder: str | Path, *, progress: bool = True)
         BudgetExhausted: if the run would exceed its budget.
         ConfigError: if the folder belongs to something else.
         IncompatibleChoice: if the parts do not fit together.
+        Stopped: if somebody interrupts it; given the same folder again, it goes on.
         UnsupportedClaim: if nothing is proved for one of the observers.
     """
     check_folder(Path(folder))
@@ -73,6 +93,22 @@ def run_built(config: Config, experiment: Experiment, folder: Path, *, progress:
         _check_size(experiment)
         _check_room(experiment, folder)
         experiment, stated, spent = _accounted(experiment)
+    try:
+        return _run_into(config, experiment, folder, stated=stated, spent=spent, progress=progress)
+    except KeyboardInterrupt as stop:
+        raise Stopped(saved=rounds_stored(folder), rounds=experiment.rounds) from stop
+
+
+def _run_into(
+    config: Config,
+    experiment: Experiment,
+    folder: Path,
+    *,
+    stated: dict[str, Any] | None,
+    spent: Mapping[str, np.ndarray],
+    progress: bool,
+) -> Run:
+    """Run the rounds that are left, chunk by chunk into the folder."""
     description, records = experiment.describe(), experiment.records
     with open_record(folder, config=config.as_dict(), description=description, records=records) as record:
         if record.finished:

@@ -7,6 +7,7 @@ repeats side by side uses the same random numbers but may round sums differently
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.simulation.checks import check_algorithm, check_resumed, check_test_records
 from sottovoce.simulation.divergence import failing_agent
+from sottovoce.simulation.pace import next_rounds
 from sottovoce.simulation.resources import RunSize, check_compiled, check_run_size, holds_record_gradients, run_size
 from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, Measured, choose_metrics, keeps_models
 from sottovoce.simulation.rounds.plan import Plan, plan_comparison
@@ -29,7 +31,7 @@ from sottovoce.theory import likely_cause
 from sottovoce.topologies import Topology
 
 Array = Any
-# Parameter updates per chunk when its size is left open: a fraction of a second to a few seconds.
+# Parameter updates of the longest chunk when its size is left open: a fraction of a second to a few seconds.
 CHUNK_WORK = 5e8
 # Repeats run together while the states of a group stay below this, about a processor's share of cache,
 GROUP_BYTES = 2**23
@@ -140,19 +142,22 @@ def _chunks(
         plan = plan._replace(first=start if isinstance(start, np.ndarray) else None)
         runner = _Runner(plan, arrays, capacity=min(size, rounds), run=run)
         states = runner.start(held, done, rounds)
+    count = 1 if settings.chunk is None else size
     while done < rounds:
-        count = min(size, rounds - done)
+        count, began = min(count, rounds - done), perf_counter()
         with precision(dtype):
             new_states, values, kept = runner.advance(states, done, count)
             if not (runner.finite(new_states) and all(np.isfinite(found).all() for found in values)):
                 raise _diverged(runner, topology, states, done, count)
             states = new_states
         done += count
+        if settings.chunk is None:
+            count = next_rounds(count, perf_counter() - began, most=size)
         yield _chunk(plan, tuple(algorithms), tuple(noises), done, states, values, kept)
 
 
 def _chunk_rounds(run: RunSize, settings: Settings, *, keeps: bool) -> int:
-    """Rounds of a chunk: those asked for, or as many as take a moment and, where models are kept, little memory."""
+    """Rounds of the longest chunk: those asked for, or as many as take a moment and, where models are kept, little memory."""
     if settings.chunk is not None:
         return settings.chunk
     lanes = run.agents * run.dimension * run.algorithms * run.schemes * run.repeats

@@ -34,25 +34,48 @@ def round_bar(
 ) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr with rounds per second and time left; gives a function to call with the last round done.
 
-    Where it is `expected` to take long, that is said first.
+    Where it is `expected` to take long, that is said first. Nothing is drawn where stderr is no terminal.
     """
     if not shown or not _can_draw():
         yield lambda last_round: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn
     from rich.text import Text
 
     class Speed(ProgressColumn):
         def render(self, task: Any) -> Text:
-            return Text(f"{task.speed:.0f} rounds/s" if task.speed else "compiling")
+            return Text(_speed(task.speed))
 
+    class Left(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(_left(task.time_remaining))
+
+    console = Console(stderr=True)
     if expected is not None and expected >= LONG:
-        Console(stderr=True).print(f"{in_time(expected)} for {rounds - done:,} rounds, by estimate", highlight=False)
-    columns = (BarColumn(), MofNCompleteColumn(), "rounds", Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        console.print(f"{in_time(expected)} for {rounds - done:,} rounds, by estimate", highlight=False)
+    if not console.is_terminal:
+        yield lambda last_round: None
+        return
+    columns = (BarColumn(30), MofNCompleteColumn(), "rounds", Speed(), Left())
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("rounds", total=rounds, completed=done)
         yield lambda last_round: bar.update(task, completed=last_round)
+
+
+def _speed(rounds_per_second: float | None) -> str:
+    if not rounds_per_second:
+        return "compiling"
+    return f"{rounds_per_second:.0f} rounds/s" if rounds_per_second >= 10 else f"{rounds_per_second:.2g} rounds/s"
+
+
+def _left(seconds: float | None) -> str:
+    """The time left in words that need no heading, such as 1:05 left; nothing while it is not known."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d} left" if hours else f"{minutes}:{rest:02d} left"
 
 
 def _can_draw() -> bool:
