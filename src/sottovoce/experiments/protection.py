@@ -110,10 +110,10 @@ def _participation(section: PrivacySection) -> Participation:
 def _premises(config: Config, section: PrivacySection) -> tuple[str, ...]:
     """What guarantees rest on beyond the account itself: what is public, and where promises come from."""
     problem = config.problem
-    made = _premises_about_records(config, section)
+    made = [*_premises_about_owners(config, section), *_premises_about_records(config, section)]
     if section.participation != "every-round":
         made.append("the protected record takes part in no other rounds than promised (promised, not checked)")
-    if isinstance(problem, ClassificationProblem) and problem.classes is None:
+    if isinstance(problem, ClassificationProblem) and problem.classes is None and problem.declared_classes is None:
         made.append("the number of classes is public: it was taken from the labels")
     if section.losses == "problem" and problem.kind != "mean_estimation" and not problem.unit_norm:
         made.append(
@@ -123,12 +123,26 @@ def _premises(config: Config, section: PrivacySection) -> tuple[str, ...]:
     return tuple(made)
 
 
+def _premises_about_owners(config: Config, section: PrivacySection) -> list[str]:
+    """What is public of who holds records of somebody's own files, and whom a record stands for."""
+    if not _from_file(config):
+        return []
+    made = []
+    if section.unit == "record":
+        made.append("a record is one row of the file, not one person, unless each person has one row")
+    if config.problem.owned:
+        made.append("who the agents are, and which of them holds a record, is public")
+    else:
+        made.append(
+            "the agents are invented: the file does not say who holds a record, so records were dealt out at random"
+        )
+    return made
+
+
 def _premises_about_records(config: Config, section: PrivacySection) -> list[str]:
     """What is public of the agents' numbers of records, and how often one of them is used."""
     made, batches = [], config.algorithm.batch_size is not None
     by_records = section.unit != "agent" and section.clips == "records"
-    if section.unit == "record" and _from_file(config):
-        made.append("a record is one row of the file, not one person, unless each person has one row")
     if isinstance(config.topology, FederationTopology) and config.topology.weights == "records":
         made.append("every agent's number of records is public: it sets the agent's weight")
     elif by_records and not batches:

@@ -16,11 +16,8 @@ The folder belongs to whoever has the data: run.json names their file, and metri
 
 import contextlib
 import fcntl
-import functools
-import hashlib
 import json
 import os
-import platform
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +37,7 @@ from sottovoce.experiments.guarantee_words import in_words
 from sottovoce.experiments.model_file import KINDS, write_model
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder
 from sottovoce.experiments.same_records import KEY_FILE, check_same_records, keyed_digest
+from sottovoce.experiments.versions import versions
 from sottovoce.simulation import Run, join
 from sottovoce.wording import brief
 
@@ -254,21 +252,6 @@ def rounds_stored(folder: Path) -> int:
         return 0
     with _readable(folder), safe_open(folder / "checkpoint.safetensors", framework="numpy") as file:
         return int(file.metadata()["round"])
-
-
-def versions() -> dict[str, str]:
-    """What the numbers of a run depend on; the source too, since an edited copy keeps its version number."""
-    packages = {name: version(name) for name in ("sottovoce", "numpy", "scipy", "jax", "jaxlib")}
-    return {"python": platform.python_version(), **packages, "source": _source_digest()}
-
-
-@functools.cache  # a run names the code that was loaded, whatever happens to the files later
-def _source_digest() -> str:
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
 
 
 def _read_header(folder: Path) -> dict[str, Any]:
