@@ -222,3 +222,16 @@ def test_damaged_idx_files_are_refused(tmp_path, break_it, message):
     break_it(path)
     with pytest.raises(ConfigError, match=message):
         load(path)
+
+
+def test_names_of_agents_stand_beside_their_guarantees(tables):
+    from sottovoce.experiments import guarantees, statement
+
+    tables["noise"] = {"kind": "independent", "law": "gaussian", "std": 0.1}
+    tables["privacy"] = {"unit": "record", "clip": 1.0, "clip_norm": "l2", "delta": 1e-5, "observers": ["eavesdropper"]}
+    experiment = made(tables)
+    stated = statement(experiment, guarantees(experiment))
+    assert stated["agents"] == list(HOSPITALS)
+    notes = " ".join(stated["notes"])
+    assert "one row of the file, not one person" in notes
+    assert "who the agents are, and which of them holds a record, is public" in notes

@@ -140,3 +140,35 @@ def test_central_noise_trusts_the_relay_and_says_so(records):
     assert any("the relay is trusted" in one for one in model.guarantees_[0].assumptions)
     with pytest.raises(sv.UnsupportedClaim, match="no amount of this noise"):
         DecentralizedLogisticRegression(**asked, observer="server").fit(*records[:2], groups=records[2])
+
+
+def test_all_records_of_a_person_are_protected_together(frame, privacy):
+    table = frame.drop(columns="ill").assign(patient=np.arange(60) // 6 * 3 + np.arange(60) % 3)  # two visits each
+    asked = {**privacy, "unit": "person", "owner": "hospital", "person": "patient"}
+    model = DecentralizedLogisticRegression(**asked, records_per_person=2).fit(table, frame["ill"])
+    by_record = DecentralizedLogisticRegression(**privacy, owner="hospital").fit(
+        frame.drop(columns="ill"), frame["ill"]
+    )
+    assert list(model.feature_names_in_) == ["age", "dose"]
+    assert model.guarantees_[0].unit == "person"
+    assert model.guarantees_[0].epsilon == pytest.approx(by_record.guarantees_[0].epsilon)
+    assert model.noise_std_ == pytest.approx(2 * by_record.noise_std_)
+    assert "protected: all records of one person (replaced)" in model.guarantees_[0].statement
+    assert not any("one row" in one for one in model.guarantees_[0].assumptions)
+    assert (model.predict(table) == model.predict(table[["age", "dose"]])).all()
+    assert (model.predict(table) == model.predict(table.drop(columns="hospital"))).all()
+    with pytest.raises(sv.ConfigError, match="more than records_per_person = 1"):
+        DecentralizedLogisticRegression(**asked, records_per_person=1).fit(table, frame["ill"])
+    with pytest.raises(sv.ConfigError, match="records at several agents"):
+        DecentralizedLogisticRegression(**asked, records_per_person=6).fit(
+            table.assign(patient=np.arange(60) // 6), frame["ill"]
+        )
+
+
+def test_one_agent_alone_has_central_privacy(records):
+    asked = {"epsilon": 1.5, "delta": 1e-4, "clip": 1.0, "bounds": (0, 10), "unit": "record", "adjacency": "replace"}
+    asked |= {"rounds": ROUNDS, "random_state": 3, "agents": 1, "observer": "final_model"}
+    model = DecentralizedLogisticRegression(**asked, noise="central").fit(*records[:2])
+    assert model.guarantees_[0].epsilon == pytest.approx(1.5)
+    with pytest.raises(sv.IncompatibleChoice, match="a federation of one agent sends no messages"):
+        DecentralizedLogisticRegression(**asked).fit(*records[:2])

@@ -28,16 +28,15 @@ _SURE = {
 
 
 def guarantee_table(
-    stated: Mapping[str, Any], *, title: str = "privacy", per_agent: bool = False, explain: bool = False, names: Sequence[str] | None = None
+    stated: Mapping[str, Any], *, title: str = "privacy", per_agent: bool = False, explain: bool = False
 ) -> RenderableType:  # fmt: skip
     """The statement of `sottovoce.experiments.privacy.statement` for people.
 
     Args:
-        stated: delta, guarantees and notes.
+        stated: delta, guarantees and notes; and the names of agents, where they have any.
         title: of the table.
         per_agent: the rows are single agents, among which the worst of each observer is marked; else the worst agents alone.
         explain: with mu, the linear view and the word for why a value holds, in a second table.
-        names: of the agents, where they have any.
     """
     from sottovoce.experiments import LINEAR_VIEW
 
@@ -46,7 +45,7 @@ def guarantee_table(
     parts = [
         table(
             ("who looks", "sees", "agent", "epsilon", "how sure"),
-            _rows(rows, names, _worst(rows) if per_agent else set()),
+            _rows(rows, stated.get("agents"), _worst(rows) if per_agent else set()),
             words=("who looks", "sees", "how sure"),
             title=f"{title}: epsilon at delta = {stated['delta']:g}, {_UNITS[rows[0]['unit']]} of {whose}",
         )

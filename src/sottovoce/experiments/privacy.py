@@ -144,6 +144,8 @@ def statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, A
         "guarantees": [each.describe([delta]) for each in found],
         "notes": [note for note, holds in said.items() if holds],
     }
+    if experiment.agents is not None:
+        stated["agents"] = list(experiment.agents)
     if privacy.budget is not None:
         stated["budget"], note = _spent(privacy.budget, found, experiment)
         stated["notes"].append(note)

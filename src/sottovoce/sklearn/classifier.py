@@ -27,12 +27,14 @@ class DecentralizedClassifier(ClassifierMixin, Decentralized):
         clip: the largest l2 norm of one record's gradient.
         bounds: public range of the columns: (low, high) for all, a list with one for each, or a dict by column name.
         observer: who looks: "eavesdropper", "server", "final_model", "curious_agent:3"; of a list the first is calibrated for.
-        unit: what is protected, "record" or "agent".
+        unit: what is protected, "record", "person" or "agent".
         adjacency: how two worlds differ, "replace" or "add-remove".
         rounds: how often the agents exchange what they learned.
         random_state: a whole number: the fit is a simulation, whose model must not be released. None is refused.
         owner: the column of X that says who owns a record: its name, or its position in an array.
         agents: in place of owners: deal the records out to so many agents, at random.
+        person: for unit="person": the column of X that says about whom a record is.
+        records_per_person: for unit="person": the most records that one person has, which is checked.
         topology: "federation" (through a relay without data), "complete", "ring", "path", "star", or one of `sv.topologies`.
         algorithm: "atc", "cta", "consensus" or "fedavg".
         noise: "independent" (every agent adds its own) or "central" (a trusted relay adds it to the average).
@@ -73,7 +75,7 @@ class DecentralizedClassifier(ClassifierMixin, Decentralized):
             records.by_agent(records.features), records.by_agent(labels.codes), model="mlp", hidden=self.hidden,
             classes=len(labels.classes), seed=records.demands.seed, ridge=self.ridge,
         )  # fmt: skip
-        model = self._learned(problem, records.demands, step=STEP_SIZE, losses=None, premises=labels.premises)
+        model = self._learned(problem, records, step=STEP_SIZE, losses=None, premises=labels.premises)
         self._layers = problem.parameters(model)
         self.coefs_ = [np.asarray(layer.weights) for layer in self._layers]
         self.intercepts_ = [np.asarray(layer.bias) for layer in self._layers]

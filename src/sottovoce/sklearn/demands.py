@@ -1,7 +1,7 @@
 """What decides privacy and has no default: `fit` refuses what is missing, all of it in one message."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError
@@ -16,7 +16,7 @@ MEANING = {
     "clip": "the largest norm of one record's gradient",
     "bounds": "the public range of every column, from knowledge of the field and never from the data",
     "observer": 'who looks: "eavesdropper", "server", "final_model", "curious_agent:3"',
-    "unit": 'what is protected: "record" or "agent"',
+    "unit": 'what is protected: "record", "person" or "agent"',
     "adjacency": 'how two worlds differ: "replace" or "add-remove"',
     "rounds": "how often the agents exchange what they learned",
 }
@@ -51,16 +51,33 @@ def demands_of(parameters: Mapping[str, Any], name: str) -> Demands:
         raise ConfigError(
             f"{name} was not given {', '.join(missing)}. What decides privacy has no default: {listed}. Give all of them to {name}(...)."
         )
+    _check_persons(parameters)
     return Demands(
         epsilon=checked("epsilon", parameters["epsilon"], "(0, inf)"),
         delta=checked("delta", parameters["delta"], "(0, 1)"),
         clip=Clip(parameters["clip"], "l2").bound,
         observers=_observers(parameters["observer"]),
-        unit=chosen("unit", parameters["unit"], ("record", "agent")),  # type: ignore[arg-type]
+        unit=chosen("unit", parameters["unit"], get_args(Unit)),  # type: ignore[arg-type]
         adjacency=chosen("adjacency", parameters["adjacency"], ("replace", "add-remove")),  # type: ignore[arg-type]
         rounds=whole("rounds", parameters["rounds"]),
         seed=_seed(parameters["random_state"], name),
     )
+
+
+def _check_persons(parameters: Mapping[str, Any]) -> None:
+    """Refuse a unit that is not what is said of persons."""
+    needed = ("person", "records_per_person")
+    missing = [key for key in needed if parameters[key] is None]
+    if parameters["unit"] == "person" and missing:
+        raise ConfigError(
+            f"unit = 'person' needs {' and '.join(missing)}: the column that says about whom a record is, and the most records that one "
+            f"person has."
+        )
+    if parameters["unit"] == "record" and len(missing) < len(needed):
+        raise ConfigError(
+            "unit = 'record' protects one row, not one person, and person or records_per_person says that persons may have several. Use "
+            "unit='person', or leave them out and drop the column."
+        )
 
 
 def _observers(given: Any) -> tuple[Observer, ...]:

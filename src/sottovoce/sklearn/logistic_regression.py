@@ -30,12 +30,14 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         clip: the largest l2 norm of one record's gradient.
         bounds: public range of the columns: (low, high) for all, a list with one for each, or a dict by column name.
         observer: who looks: "eavesdropper", "server", "final_model", "curious_agent:3"; of a list the first is calibrated for.
-        unit: what is protected, "record" or "agent".
+        unit: what is protected, "record", "person" or "agent".
         adjacency: how two worlds differ, "replace" or "add-remove".
         rounds: how often the agents exchange what they learned.
         random_state: a whole number: the fit is a simulation, whose model must not be released. None is refused.
         owner: the column of X that says who owns a record: its name, or its position in an array.
         agents: in place of owners: deal the records out to so many agents, at random.
+        person: for unit="person": the column of X that says about whom a record is.
+        records_per_person: for unit="person": the most records that one person has, which is checked.
         topology: "federation" (through a relay without data), "complete", "ring", "path", "star", or one of `sv.topologies`.
         algorithm: "atc", "cta", "consensus" or "fedavg".
         noise: "independent" (every agent adds its own) or "central" (a trusted relay adds it to the average).
@@ -101,7 +103,7 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
             records.by_agent(features), records.by_agent(2.0 * labels.codes - 1.0), ridge=self.ridge
         )
         model = self._learned(
-            problem, records.demands, step=2.0 / beta, losses=ConvexSmooth(beta, self.ridge), premises=labels.premises
+            problem, records, step=2.0 / beta, losses=ConvexSmooth(beta, self.ridge), premises=labels.premises
         )
         return model[None, :-1], model[-1:]
 
@@ -113,6 +115,6 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         # The Hessian of the cross-entropy in the scores is at most 1/2.
         beta = (records.features.shape[1] + 1) / 2.0 + self.ridge
         # No promise about the losses: a gradient clipped as a vector need not be that of a convex function.
-        model = self._learned(problem, records.demands, step=2.0 / beta, losses=None, premises=labels.premises)
+        model = self._learned(problem, records, step=2.0 / beta, losses=None, premises=labels.premises)
         (layer,) = problem.parameters(model)
         return np.asarray(layer.weights).T, np.asarray(layer.bias)

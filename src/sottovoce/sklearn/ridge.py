@@ -28,12 +28,14 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         clip: the largest l2 norm of one record's gradient.
         bounds: public range of the columns: (low, high) for all, a list with one for each, or a dict by column name.
         observer: who looks: "eavesdropper", "server", "final_model", "curious_agent:3"; of a list the first is calibrated for.
-        unit: what is protected, "record" or "agent".
+        unit: what is protected, "record", "person" or "agent".
         adjacency: how two worlds differ, "replace" or "add-remove".
         rounds: how often the agents exchange what they learned.
         random_state: a whole number: the fit is a simulation, whose model must not be released. None is refused.
         owner: the column of X that says who owns a record: its name, or its position in an array.
         agents: in place of owners: deal the records out to so many agents, at random.
+        person: for unit="person": the column of X that says about whom a record is.
+        records_per_person: for unit="person": the most records that one person has, which is checked.
         topology: "federation" (through a relay without data), "complete", "ring", "path", "star", or one of `sv.topologies`.
         algorithm: "atc", "cta", "consensus" or "fedavg".
         noise: "independent" (every agent adds its own) or "central" (a trusted relay adds it to the average).
@@ -74,7 +76,7 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         problem = linear_regression(records.by_agent(features), records.by_agent(targets), ridge=self.ridge)
         beta = 2.0 * features.shape[1] + 2.0 * self.ridge
         model = self._learned(
-            problem, records.demands, step=2.0 / beta, losses=ConvexSmooth(beta, 2.0 * self.ridge), premises=()
+            problem, records, step=2.0 / beta, losses=ConvexSmooth(beta, 2.0 * self.ridge), premises=()
         )
         self._weights, self._intercept = half * model[:-1], middle + half * float(model[-1])
         coef, intercept = in_given_columns(self._weights[None], np.array([self._intercept]), self._limits)

@@ -22,7 +22,7 @@ from sottovoce.sklearn.owners import owned_records
 from sottovoce.sklearn.statement import CHOSEN_BY_SCORES, FitGuarantee
 
 # What all fits must have in common for one statement about all of them to exist.
-COMMON = ("delta", "observer", "unit", "adjacency", "owner", "agents", "random_state")
+COMMON = ("delta", "observer", "unit", "adjacency", "owner", "agents", "person", "records_per_person", "random_state")
 
 
 class Tried(NamedTuple):

@@ -17,7 +17,7 @@ class FitGuarantee:
         epsilon: proven for this observer at `delta`.
         delta: the one that was asked for.
         observer: who looks.
-        unit: what is protected, "record" or "agent".
+        unit: what is protected, "record", "person" or "agent".
         adjacency: how two worlds differ.
         fits: how many fits on the same records are counted; more than one after a search.
         guarantees: what the accountant states of each fit.
@@ -42,7 +42,9 @@ class FitGuarantee:
     @property
     def statement(self) -> str:
         """All of it in words."""
-        what = "one record" if self.unit == "record" else "all data of one agent"
+        what = {"record": "one record", "person": "all records of one person", "agent": "all data of one agent"}[
+            self.unit
+        ]
         change = "replaced" if self.adjacency == "replace" else "added or removed"
         fits = "this fit" if self.fits == 1 else f"all {self.fits} fits on these records together"
         head = f"epsilon = {shown(self.epsilon, 6)} at delta = {self.delta:g} for {self.observer}, of {fits}; protected: {what} ({change})."

@@ -79,9 +79,10 @@ def train(problem: Problem, demands: Demands, choices: Choices, known: Known) ->
     run = simulate(
         clipped, topology, algorithm, noise, rounds=demands.rounds, seed=demands.seed, record=["disagreement"], progress=False
     )  # fmt: skip
+    assert run.common is not None  # only runs of an older version, read from a folder, have none
     premises = (*known.premises, *_premises(clipped, demands, choices))
     return Trained(
-        model=np.asarray(topology.perron @ np.asarray(run.models[0], dtype=np.float64)),
+        model=np.asarray(run.common[0], dtype=np.float64),
         guarantees=[
             stated(one, delta=demands.delta, seed=demands.seed, premises=premises, sees_model=observer.final_model)
             for one, observer in zip(found, demands.observers, strict=True)
@@ -126,8 +127,9 @@ def _question(clipped: Problem, demands: Demands, step: float, losses: ConvexSmo
 
 def _premises(clipped: Problem, demands: Demands, choices: Choices) -> tuple[str, ...]:
     made = [f"the number of agents, {clipped.num_agents}, and the columns with their bounds are public"]
-    if demands.unit == "record":
+    if demands.unit != "agent":
         made.append("every agent's number of records is public: it enters the sensitivity")
+    if demands.unit == "record":
         made.append("a record is one row: several rows about one person are not protected together")
     if choices.noise == "central":
         made.append("the relay is trusted: it reads every message in clear, and adds the noise")
