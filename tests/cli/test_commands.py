@@ -71,7 +71,7 @@ def test_doctor_reports_versions_devices_and_extras(sottovoce):
     assert facts["devices"]
     assert facts["memory_bytes"] > 0
     assert facts["threads"]["cores"] >= 1
-    assert set(facts["extras"]) == {"deploy", "data", "accounting", "verify", "trackers", "dev"}
+    assert set(facts["extras"]) == {"deploy", "data", "accounting", "verify", "trackers", "models", "dev"}
     assert facts["extras"]["dev"]["pytest"] == version("pytest")
     assert "jax" in sottovoce("doctor").stdout
 

@@ -15,6 +15,9 @@ Clipped updates. What an agent adds to the common model is its update: w_{k,L} -
 `update_clip` it is scaled into a ball of norm C, so that any two updates of an agent differ by at most 2C, whatever its data, the number of
 steps and the loss: the agent is the protected unit.
 
+Other optimisers. With `local_optimizer` the agent takes its L steps by Adam, momentum or whatever else turns gradients into steps (`local_optimizer.py`),
+anew in every round, and its whole update is clipped. Without the clip nothing would be known of such an update, and it is refused.
+
 Partial participation. In the sum over agents, l counts c_l a_lk with c_l = 1/q (or K/m) if it was drawn and 0 if not (`sampling`); what
 an agent that was not drawn would have sent is replaced by what the relay already has, w or 0. Noise of the agents' own comes with their messages.
 
@@ -37,16 +40,17 @@ from sottovoce.algorithms.algorithm import (
     schedules_of,
     step_at,
 )
+from sottovoce.algorithms.local_optimizer import Optimizer, Steps, check_optimizer, walk
 from sottovoce.algorithms.sampling import AgentSampling, SilentAgents, sampling_of
 from sottovoce.clipping import Clip, clip_vector
-from sottovoce.errors import ConfigError
+from sottovoce.errors import ConfigError, IncompatibleChoice
 
 Content = Literal["model", "gradient"]
 
 
 def fedavg(
     *,
-    step_size: StepSize,
+    step_size: StepSize | None = None,
     local_steps: int = 1,
     server_step_size: float = 1.0,
     exchange: Content = "model",
@@ -54,11 +58,12 @@ def fedavg(
     agents_per_round: int | None = None,
     update_clip: Clip | None = None,
     aggregation: Gopa | None = None,
+    local_optimizer: Optimizer | None = None,
 ) -> Algorithm:
     """Federated averaging: local gradient steps, then the average of all agents.
 
     Args:
-        step_size: mu, of every local step; a number or a function of the round.
+        step_size: mu, of every local step; a number or a function of the round. Left out where an optimiser has its own.
         local_steps: L, gradient steps in one message.
         server_step_size: s, how far the common model moves towards the average; 1 replaces it.
         exchange: "model" sends the stepped model, "gradient" the sum of the gradients.
@@ -66,14 +71,23 @@ def fedavg(
         agents_per_round: m, for a fixed number of agents in every round instead.
         update_clip: bound on the whole update, `sv.clipping.Clip(C, "l2")`; None leaves it as it is.
         aggregation: `sv.algorithms.Gopa(partners=k)` masks what the relay gets; None sends it in the open.
+        local_optimizer: makes the local steps, such as `optax.adam(1e-2)`; its state is made anew in every round. Only with `update_clip`, and for
+            exchange="model". None: plain gradient steps.
+
+    Raises:
+        ConfigError: numbers or parts that are none.
+        IncompatibleChoice: an optimiser without a clip of the whole update, beside a step size, or for exchange="gradient".
     """
+    step_size = _step_of(local_optimizer, step_size, exchange, update_clip)
     _check(step_size, local_steps, server_step_size, exchange, update_clip)
     sampling = _masked(sampling_of(participation, agents_per_round), aggregation)
     sends_model = exchange == "model"
     parameters: dict[str, Any] = {
-        "step_size": step_size, "local_steps": local_steps, "server_step_size": server_step_size, "exchange": exchange,
+        "step_size": None if local_optimizer is not None else step_size, "local_steps": local_steps, "server_step_size": server_step_size, "exchange": exchange,
     }  # fmt: skip
     said = {"participation": sampling, "update_clip": update_clip, "aggregation": aggregation}
+    if local_optimizer is not None:
+        parameters["local_optimizer"] = f"{type(local_optimizer).__name__}, anew in every round"
     parameters |= {name: _in_words(value) for name, value in said.items() if value is not None}
 
     def one_step(size: StepSize) -> Algorithm:
@@ -84,10 +98,14 @@ def fedavg(
         clipped = ClippedUpdate(one_step(1.0 if sends_model else step_size), update_clip)
     if local_steps > 1:
         local = LocalSteps(one_step(step_size) if clipped is None else clipped.one_step, local_steps, step_size)
-    make = _exchange_models if sends_model else _exchange_gradients
+    if sends_model:
+        steps = _plain_steps(step_size, local_steps) if local_optimizer is None else walk(local_optimizer, local_steps)
+        made = _exchange_models(steps, server_step_size, update_clip)
+    else:
+        made = _exchange_gradients(step_size, local_steps, server_step_size, update_clip)
     return Algorithm(
         "fedavg",
-        (make(step_size, local_steps, server_step_size, update_clip),),
+        (made,),
         parameters=parameters,
         local_steps=local,
         clipped_update=clipped,
@@ -129,11 +147,45 @@ def _relay(sampling: AgentSampling | None, sends_model: bool, aggregation: Gopa 
     return None if sends_model else "fedavg with exchange='gradient'"
 
 
-def _exchange_models(step_size: StepSize, local_steps: int, s: float, clip: Clip | None) -> Exchange:
-    def send(w: Array, gradient: Gradient, round_: Any) -> Array:
+def _step_of(
+    optimizer: Optimizer | None, step_size: StepSize | None, exchange: object, update_clip: object
+) -> StepSize:  # fmt: skip
+    """The step size, or 1 where an optimiser makes the steps, which must then be clipped as a whole."""
+    if optimizer is None:
+        if step_size is None:
+            raise ConfigError("step_size is missing; give a finite number above 0, or a function of the round.")
+        return step_size
+    if step_size is not None:
+        raise IncompatibleChoice(
+            f"step_size = {step_size!r} was given beside local_optimizer, which has its own. Leave step_size out."
+        )
+    if update_clip is None:
+        raise IncompatibleChoice(
+            "local_optimizer was given without update_clip. An optimiser may blow a small change of a gradient up without end (Adam divides by the "
+            "gradients' own size), so that nothing is proved of its steps unless they are clipped as a whole. Give "
+            'update_clip=sv.clipping.Clip(bound, "l2"), or leave local_optimizer out.'
+        )
+    if exchange != "model":
+        raise IncompatibleChoice(
+            f"local_optimizer makes steps of the model, and exchange = {exchange!r} sends sums of gradients. Use exchange='model'."
+        )
+    check_optimizer(optimizer)
+    return 1.0
+
+
+def _plain_steps(step_size: StepSize, local_steps: int) -> Steps:
+    def steps(w: Array, gradient: Gradient, round_: Any) -> Array:
         stepped = w
         for step in range(local_steps):
             stepped = stepped - step_at(step_size, round_) * gradient(stepped, step)
+        return stepped
+
+    return steps
+
+
+def _exchange_models(steps: Steps, s: float, clip: Clip | None) -> Exchange:
+    def send(w: Array, gradient: Gradient, round_: Any) -> Array:
+        stepped = steps(w, gradient, round_)
         return stepped if clip is None else w + clip_vector(stepped - w, clip)
 
     def move_towards(w: Array, received: Array, gradient: Gradient, round_: Any) -> Array:

@@ -177,5 +177,6 @@ def _refuse() -> NoReturn:
     raise UnsupportedClaim(
         "the functions of an algorithm are accounted for models of any size if they treat all coordinates alike, and these look at single "
         "coordinates, at the shape, or multiply by a vector of their own (a step or a clip per layer, a frozen part). Use operators and "
-        "elementwise functions on whole vectors."
+        "elementwise functions of their own namespace on whole vectors; an optimiser, such as Optax has, is accounted in "
+        "sv.algorithms.fedavg(update_clip=..., local_optimizer=...), which clips all that it does."
     )

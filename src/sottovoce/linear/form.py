@@ -96,6 +96,8 @@ def play_round(
     def asked(w: Any, step: int = 0) -> Any:
         return given(gradient(unwrapped(w), step))
 
+    # What an agent makes of its gradients by an optimiser of its own is as little read as the gradients are.
+    asked.unread = lambda walked, w: given(walked(unwrapped(w), gradient))  # type: ignore[attr-defined]
     messages = []
     with np.errstate(all="ignore"):  # what is not finite is judged by whoever asked
         state = algorithm.begun(refill(algorithm.init(np.zeros(1)), [given(row) for row in blocks]), asked, round_)
