@@ -28,11 +28,14 @@ kind = "none"
 GOOD = "age,dose,ill\n" + "".join(f"{i / 40},{i % 5},{i % 2}\n" for i in range(40))
 
 BAD = {
-    "ragged.csv": (GOOD + "1,2\n", "ragged.csv, row 42: 2 cell(s), but the header has 3"),
-    "text.csv": (GOOD.replace("\n0.25,0,", "\n0.25,high,"), "text.csv, row 12: column 'dose' holds 'high'"),
+    "ragged.csv": (GOOD + "1,2\n", "ragged.csv: too few or too many cells (1 row, row 42)"),
+    "text.csv": (
+        GOOD.replace("\n0.25,0,", "\n0.25,high,"),
+        "text.csv: column 'dose': text where a number is needed (1 cell, row 12)",
+    ),
     "empty.csv": ("", "empty.csv, row 1: the file is empty"),
     "headless.csv": ("1,2,0\n2,3,1\n", "headless.csv, row 1: the header is missing"),
-    "nan.csv": (GOOD + "nan,1,0\n", "nan.csv, row 42: column 'age' is nan"),
+    "nan.csv": (GOOD + "nan,1,0\n", "nan.csv: column 'age': not finite (1 cell, row 42)"),
     "order.libsvm": ("1 1:1\n0 2:1 1:1\n", "order.libsvm, row 2: index 1 follows 2"),
     "zero.svm": ("1 0:1\n", "zero.svm, row 1: index 0 is below 1"),
     "colon.txt": ("1 1:1\n0 1\n", "colon.txt, row 2: '1' has no colon"),
@@ -106,7 +109,7 @@ def test_installed_command_refuses_a_bad_file_like_this(tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        "sottovoce: text.csv, row 12: column 'dose' holds 'high', which is not a number; code text as numbers, or remove "
-        "the row.\n"
+        "sottovoce: text.csv: column 'dose': text where a number is needed (1 cell, row 12); declare what it means (categories, booleans, "
+        "drop), or write numbers.\n"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own.toml", "text.csv"]

@@ -93,7 +93,9 @@ def test_csv_of_many_blocks_is_read_whole_and_errors_count_rows_over_blocks(tmp_
     features, _ = load(written(tmp_path, "a.csv", "\n".join(lines)))
     assert features[:, 0].tolist() == list(range(10))
     lines[9] = "8,?"
-    assert "row 10: column 'b' holds '?'" in refusal(written(tmp_path, "b.csv", "\n".join(lines)))
+    assert "column 'b': text where a number is needed (1 cell, row 10)" in refusal(
+        written(tmp_path, "b.csv", "\n".join(lines))
+    )
 
 
 def test_large_csv_is_fast(tmp_path):
@@ -116,25 +118,39 @@ def test_large_csv_is_fast(tmp_path):
         ("a,b,a\n1,2,3\n", "row 1: two columns are named 'a'"),
         ("a\n1\n", "row 1: 'a' is the only column"),
         ("a;b\n1;2\n", "row 1: 'a;b' is one column; separate columns by commas"),
-        ("a,b\n1,2\n3\n", "a.csv, row 3: 1 cell(s), but the header has 2"),
-        ("a,b\n1,2\n3,4,5\n", "a.csv, row 3: 3 cell(s), but the header has 2"),
-        ("a,b\n1,2\n3,abc\n", "a.csv, row 3: column 'b' holds 'abc', which is not a number"),
-        ("a,b\n\n\n1,2\nx,4\n", "a.csv, row 5: column 'a' holds 'x'"),
-        ("a,b\n1,\n", "a.csv, row 2: column 'b' is empty"),
-        ("a,b\n1, \n", "a.csv, row 2: column 'b' is empty"),
-        ("a,b\n1,nan\n", "a.csv, row 2: column 'b' is nan"),
-        ("a,b\n-inf,1\n", "a.csv, row 2: column 'a' is -inf"),
-        ("a,b\n1e999,1\n", "a.csv, row 2: column 'a' is 1e999"),
-        ("a,b\n1_000,1\n", "a.csv, row 2: column 'a' holds '1_000'"),
-        ("a,b\n\u0661,1\n", "a.csv, row 2: column 'a' holds '\\u0661'"),
+        ("a,b\n1,2\n3\n", "a.csv: too few or too many cells (1 row, row 3)"),
+        ("a,b\n1,2\n3,4,5\n", "too few or too many cells (1 row, row 3)"),
+        ("a,b\n1,2\n3,abc\n", "a.csv: column 'b': text where a number is needed (1 cell, row 3)"),
+        ("a,b\n\n\n1,2\nx,4\n", "column 'a': text where a number is needed (1 cell, row 5)"),
+        ("a,b\n1,\n", "column 'b': empty (1 cell, row 2)"),
+        ("a,b\n1, \n", "column 'b': empty (1 cell, row 2)"),
+        ("a,b\n1,nan\n", "column 'b': not finite (1 cell, row 2)"),
+        ("a,b\n-inf,1\n", "column 'a': not finite (1 cell, row 2)"),
+        ("a,b\n1e999,1\n", "column 'a': not finite (1 cell, row 2)"),
+        ("a,b\n1_000,1\n", "column 'a': text where a number is needed"),
+        ("a,b\n\u0661,1\n", "column 'a': text where a number is needed"),
         ('a,b\n1,"2\n3,4\n', "not valid CSV"),
-        ("a,b\n1," + "x" * 200 + "\n", "xxx...'"),
+        (
+            "a,b\nx,\ny,2\n1,nan\n",
+            "- column 'a': text where a number is needed (2 cells, the first in row 2)",
+        ),
+        ("a,größe\n1,\n", "column 'größe': empty"),
         (b"a,b\n1,2\n\xff,3\n", "a.csv, row 3: not UTF-8"),
-        ("a,b\n1,\x00\n", "row 2: "),
+        ("a,b\n1,\x00\n", "row 2"),
     ],
 )
 def test_bad_csv_is_refused_with_file_row_and_column(tmp_path, content, expected):
     assert expected in refusal(written(tmp_path, "a.csv", content))
+
+
+def test_everything_wrong_with_a_csv_is_said_at_once_and_no_cell_is_repeated(tmp_path):
+    path = written(tmp_path, "a.csv", "a,b\nsecret,\nother,2\n1,nan\n")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    lines = str(caught.value).split("\n")
+    assert "3 problems" in lines[0]
+    assert "column 'a': text where a number is needed (2 cells, the first in row 2)" in lines[2]
+    assert "secret" not in str(caught.value)
 
 
 def test_missing_target_column_is_refused_with_a_suggestion(tmp_path):

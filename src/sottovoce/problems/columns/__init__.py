@@ -1,6 +1,6 @@
 """Columns as people have them: tables, what their columns mean, and whose records they are.
 
-table          named columns of a file or a frame          complaints     everything that is wrong with one, in one answer
+table          named columns of a file or a frame
 coding         from cells to numbers                       column         one of them, as inputs of a model
 schema         what all mean, declared without data        agent_records  who holds a record, and whom it is about
 """
@@ -14,9 +14,9 @@ from sottovoce.problems.columns.agent_records import (
     read_records,
 )
 from sottovoce.problems.columns.column import Column
-from sottovoce.problems.columns.complaints import BadTable, Complaint
 from sottovoce.problems.columns.schema import Schema
 from sottovoce.problems.columns.table import Table, read_table, table
+from sottovoce.problems.complaints import BadTable, Complaint
 
 __all__ = [
     "TABLES",

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
-from sottovoce.problems.columns.complaints import Complaint, of_cells, of_column, refuse
 from sottovoce.problems.columns.schema import Schema
 from sottovoce.problems.columns.table import Cells, Table, read_table, table
+from sottovoce.problems.complaints import Complaint, of_cells, of_column, refuse
 from sottovoce.wording import brief
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.problems.columns.complaints import Complaint, of_cells
 from sottovoce.problems.columns.table import Cells, Table
+from sottovoce.problems.complaints import Complaint, of_cells
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

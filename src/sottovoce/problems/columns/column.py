@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.problems.columns.coding import Value, numbers, positions, yes_or_no
-from sottovoce.problems.columns.complaints import Complaint, of_cells
 from sottovoce.problems.columns.table import Table
+from sottovoce.problems.complaints import Complaint, of_cells
 from sottovoce.wording import brief, brief_value
 
 Floats = NDArray[np.float64]

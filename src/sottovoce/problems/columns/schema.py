@@ -19,8 +19,8 @@ from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_whole
 from sottovoce.problems.columns.coding import Value, numbers, positions
 from sottovoce.problems.columns.column import Column, fill_in_wrong, scaled, shown
-from sottovoce.problems.columns.complaints import Complaint, of_cells, of_column, refuse
 from sottovoce.problems.columns.table import Table, table
+from sottovoce.problems.complaints import Complaint, of_cells, of_column, refuse
 from sottovoce.problems.loaders import add_intercept, unit_norm
 from sottovoce.wording import brief, brief_value, suggest
 

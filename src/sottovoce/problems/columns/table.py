@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
-from sottovoce.problems.columns.complaints import Complaint, RowNames, of_column, refuse
+from sottovoce.problems.complaints import Complaint, RowNames, of_column, refuse
 from sottovoce.problems.loaders import check_plain_file, read_text
 from sottovoce.wording import brief
 

@@ -1,7 +1,7 @@
 """Comma-separated files: a header that names the columns, then one record of numbers per row.
 
 Rows are counted as an editor counts lines: the header is row 1. Blank lines are skipped. Files are converted in blocks;
-a block that does not convert is gone through cell by cell, only to say where it is wrong.
+a file with a block that does not convert is gone through cell by cell, only to say all that is wrong with it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
+from sottovoce.problems.complaints import BadTable, Complaint
 from sottovoce.problems.loaders.text import brief, quoted, read_text, to_float
 
 Floats = NDArray[np.float64]
@@ -39,12 +40,15 @@ def read_csv(path: Path) -> tuple[list[str], Floats]:
     reader = csv.reader(stream, strict=True)
     try:
         names = _header(path, reader)
-        blocks = [_converted(path, names, *block) for block in _blocks(reader)]
+        blocks = [_converted(names, rows) for _, rows in _blocks(reader)]
     except csv.Error as error:
         raise ConfigError(f"{path}, row {reader.line_num}: not valid CSV ({error}); correct that row.") from error
     if not blocks:
         raise ConfigError(f"{path}, row {reader.line_num}: no record follows the header; add at least one.")
-    return names, np.concatenate(blocks)
+    whole = [block for block in blocks if block is not None]
+    if len(whole) < len(blocks):
+        raise _everything_wrong(path, names)
+    return names, np.concatenate(whole)
 
 
 def pick_target(path: Path, names: list[str], table: Floats, *, target: str | None) -> tuple[Floats, Floats]:
@@ -103,8 +107,8 @@ def _blocks(reader: Iterator[list[str]]) -> Iterator[tuple[list[int], list[list[
         yield numbers, rows
 
 
-def _converted(path: Path, names: list[str], numbers: list[int], rows: list[list[str]]) -> Floats:
-    """Convert a block; what `float` takes but is no plain number (1_000, nan) is left to the search for the error."""
+def _converted(names: list[str], rows: list[list[str]]) -> Floats | None:
+    """Convert a block; None where something is no plain number, also what `float` takes all the same (1_000, nan)."""
     if set(map(len, rows)) == {len(names)}:
         text = "".join(chain.from_iterable(rows))
         try:
@@ -113,23 +117,41 @@ def _converted(path: Path, names: list[str], numbers: list[int], rows: list[list
             table = np.full((1, 1), math.nan)
         if np.isfinite(table).all() and "_" not in text and text.isascii():
             return table
-    raise _first_error(path, names, numbers, rows)
+    return None
 
 
-def _first_error(path: Path, names: list[str], numbers: list[int], rows: list[list[str]]) -> ConfigError:
-    for number, row in zip(numbers, rows, strict=True):
-        if len(row) != len(names):
-            return ConfigError(
-                f"{path}, row {number}: {len(row)} cell(s), but the header has {len(names)}; correct or remove the row."
+def _everything_wrong(path: Path, names: list[str]) -> ConfigError:
+    """Go through the whole file again, only to say all that is wrong with it; no message repeats a cell."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    _header(path, reader)
+    found: dict[tuple[str | None, str, str], list[int]] = {}
+    for numbers, rows in _blocks(reader):
+        for number, row in zip(numbers, rows, strict=True):
+            for wrong in _wrong_in(names, row):
+                found.setdefault(wrong, []).append(number)
+    complaints = [
+        Complaint(
+            source=str(path), column=column, problem=problem, count=len(rows), first=f"row {rows[0]}", advice=advice
+        )
+        for (column, problem, advice), rows in found.items()
+    ]
+    return BadTable(complaints)
+
+
+def _wrong_in(names: list[str], row: list[str]) -> Iterator[tuple[str | None, str, str]]:
+    """(column, problem, advice) of everything that is wrong with a row."""
+    if len(row) != len(names):
+        yield None, "too few or too many cells", f"every row needs {len(names)}, as the header has"
+        return
+    for name, cell in zip(names, row, strict=True):
+        value = to_float(cell)
+        if not cell.strip():
+            yield name, "empty", "fill it in, declare what stands for it (missing), or remove the row"
+        elif value is None:
+            yield (
+                name,
+                "text where a number is needed",
+                "declare what it means (categories, booleans, drop), or write numbers",
             )
-        for name, cell in zip(names, row, strict=True):
-            value = to_float(cell)
-            if value is None:
-                found = f"holds {quoted(cell)}, which is not a number" if cell.strip() else "is empty"
-                advice = "code text as numbers" if cell.strip() else "fill it in"
-                return ConfigError(f"{path}, row {number}: column {quoted(name)} {found}; {advice}, or remove the row.")
-            if not math.isfinite(value):
-                return ConfigError(
-                    f"{path}, row {number}: column {quoted(name)} is {brief(cell.strip())}; impute it or remove the row."
-                )
-    raise AssertionError("a block that does not convert has a wrong cell")
+        elif not math.isfinite(value):
+            yield name, "not finite", "fill it in or remove the row"

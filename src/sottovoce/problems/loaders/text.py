@@ -60,8 +60,9 @@ def to_float(text: str) -> float | None:
 
 
 def quoted(text: str, longest: int = 40) -> str:
-    """Return text from a file for a one-line message: escaped, and cut when long."""
-    return ascii(text if len(text) <= longest else text[: longest - 3] + "...")
+    """Return text from a file for a one-line message: cut when long, accents as they are, what a terminal would obey escaped."""
+    cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    return repr(cut) if cut.isprintable() else ascii(cut)
 
 
 def brief(text: str, longest: int = 40) -> str:
