@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sottovoce import reports
 from sottovoce.cli import app
 
 SMALL = """
@@ -39,10 +40,19 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+def undrawn(run: object, path: Path, **_: object) -> list[Path]:
+    """The files of a figure without the second that it takes to draw it."""
+    files = [Path(path), Path(path).with_suffix(".svg")]
+    for each in files:
+        each.touch()
+    return files
+
+
 @pytest.fixture
 def sottovoce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Run a command in an empty working directory."""
+    """Run a command in an empty working directory; `run` draws nothing there (test_predict.py draws)."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reports, "run_figure", undrawn)
     monkeypatch.setenv("COLUMNS", "80")
 
     def invoke(*arguments: object):

@@ -152,7 +152,7 @@ def test_exhausted_budget_has_its_own_exit_code(sottovoce, small, monkeypatch):
     def refuse(*_, **__):
         raise errors.BudgetExhausted("nothing left")
 
-    monkeypatch.setattr(import_module("sottovoce.experiments.run"), "run_experiment", refuse)
+    monkeypatch.setattr(import_module("sottovoce.experiments.worth"), "run_and_weigh", refuse)
     result = sottovoce("run", small)
     assert result.exit_code == 3
     assert "nothing left" in result.stderr

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Group
 
 from sottovoce.cli.guarantees import epsilon_of, guarantee_table
-from sottovoce.cli.output import JsonOption, QuietOption, percent, show, table, wrapped
+from sottovoce.cli.output import JsonOption, QuietOption, show, wrapped
+from sottovoce.cli.worth import worth_table
 
 if TYPE_CHECKING:
     from sottovoce.experiments import Demonstration
@@ -47,7 +48,7 @@ def demo(
             "peak_megabytes": memory,
         },
         as_json=as_json,
-        text=Group(_table(accuracies), guarantee_table(found.stated), *map(wrapped, ends)),
+        text=Group(worth_table(found.worth.describe()), guarantee_table(found.stated), *map(wrapped, ends)),
     )
 
 
@@ -59,14 +60,3 @@ def _summary(found: "Demonstration", out: Path) -> str:
         f"that someone who reads all messages has epsilon = {epsilon_of(found.stated['guarantees'][0]):.3g} for one patient's record.\n"
         f"Less epsilon costs accuracy. Try it:\n  sottovoce run {out}/demo.toml noise.epsilon=4"
     )
-
-
-def _table(accuracies: dict[str, dict[str, float]]) -> RenderableType:
-    names = {
-        "with noise": "together, with noise and clipping",
-        "without noise": "together, without both",
-        "alone": "each on its own",
-    }
-    columns = {"centroid": "average\nmodel", "average": "average\nhospital", "worst": "worst\nhospital"}
-    rows = [[name, *(percent(accuracies[key].get(column)) for column in columns)] for key, name in names.items()]
-    return table(("learning", *columns.values()), rows, words=("learning",), title="accuracy on held-out records")

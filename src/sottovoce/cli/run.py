@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 
 from sottovoce.cli.guarantees import guarantee_table
 from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, show, table, wrapped
+from sottovoce.cli.worth import draw_worth, worth_table
 
 
 def run(
@@ -26,33 +27,46 @@ def run(
         load_guarantees,
         read,
         release_note,
-        run_experiment,
+        run_and_weigh,
     )
 
     notes = Notes()
     config = read(file, overrides or (), say=notes)
     folder = out or default_folder(config)
     stored = is_finished(folder)
-    done = run_experiment(config, folder, progress=not (as_json or quiet))
+    done, told = run_and_weigh(config, folder, progress=not (as_json or quiet))
     metrics = final_metrics(done)
-    finite = {
-        name: {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
-        for name, values in metrics.items()
-    }
     stated = load_guarantees(folder)
     if stated is not None and "repeats" not in stated:  # written before repeats were accounted
         given = done.description
         stated["notes"].append(release_note(seed=given["seed"], repeats=given["repeats"], together=[None]))
+    figures = [str(path) for path in draw_worth(done, folder, told, stated)]
     show(
-        {"folder": str(folder), "stored": stored, "final_metrics": finite, **(stated or {})},
+        {
+            "folder": str(folder),
+            "stored": stored,
+            "final_metrics": _finite(metrics),
+            "owner_only": told,
+            "figures": figures,
+            **(stated or {}),
+        },
         as_json=as_json,
         text=Group(
+            worth_table(told),
             _table(metrics),
             *([] if stated is None else [guarantee_table(stated)]),
             wrapped(_where(folder, stored=stored)),
         ),
         notes=notes,
     )
+
+
+def _finite(metrics: dict[str, dict[str, float | None]]) -> dict[str, dict[str, float | None]]:
+    """Numbers for JSON, which knows no infinity."""
+    return {
+        name: {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
+        for name, values in metrics.items()
+    }
 
 
 def _where(folder: Path, *, stored: bool) -> str:

@@ -13,7 +13,8 @@ from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.toml_file import parse
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.record import load_guarantees
-from sottovoce.experiments.run import run_experiment
+from sottovoce.experiments.run import run_built, run_experiment
+from sottovoce.experiments.worth import Worth, weigh
 from sottovoce.simulation import Run
 
 
@@ -24,18 +25,20 @@ class Demonstration:
     experiment: Experiment
     noisy: Run
     clear: Run  # the same without noise and without clipping
-    alone: np.ndarray  # [K] accuracy of each hospital's own best model, learnt from its own records alone
+    worth: Worth
     stated: dict[str, Any]  # what is proven for the observers of the noisy run
+
+    @property
+    def alone(self) -> np.ndarray:
+        """[K] accuracy of each hospital's own best model, learnt from its own records alone."""
+        return self.worth.alone
 
     def accuracies(self) -> dict[str, dict[str, float]]:
         """{who: {centroid, average, worst}} over repeats."""
-        names = {"centroid": "accuracy", "average": "accuracy_average", "worst": "accuracy_worst"}
-        table = {
-            label: {name: float(run.metrics[metric][:, -1].mean()) for name, metric in names.items()}
-            for label, run in {"with noise": self.noisy, "without noise": self.clear}.items()
-        }
-        table["alone"] = {"average": float(self.alone.mean()), "worst": float(self.alone.min())}
-        return table
+        names = {"with noise": "together", "without noise": "in clear", "alone": "alone"}
+        rows = {label: self.worth.rows[name].describe() for label, name in names.items()}
+        columns = {"centroid": "common", "average": "average", "worst": "worst"}
+        return {label: {new: row[old] for new, old in columns.items() if old in row} for label, row in rows.items()}
 
 
 def demo_text() -> str:
@@ -54,18 +57,10 @@ def run_demo(folder: str | Path, *, progress: bool = True) -> Demonstration:
     folder = Path(folder)
     config = demo_config()
     experiment = build(config)
-    noisy = run_experiment(config, folder / "noisy", progress=progress)
+    noisy = run_built(config, experiment, folder / "noisy", progress=progress)
     clear = run_experiment(demo_config(noise={"kind": "none"}, privacy=None), folder / "clear", progress=progress)
     (folder / "demo.toml").write_text(demo_text(), encoding="utf-8")
     stated = load_guarantees(folder / "noisy")
     assert stated is not None  # the configuration names observers
-    return Demonstration(experiment=experiment, noisy=noisy, clear=clear, alone=_alone(experiment), stated=stated)
-
-
-def _alone(experiment: Experiment) -> np.ndarray:
-    """Accuracy on the common test records of the model each agent would learn from its own records, without noise."""
-    problem, test = experiment.problem, experiment.test
-    assert test is not None
-    assert problem.accuracy is not None
-    models = [problem.weighted_optimum(np.eye(problem.num_agents)[k]) for k in range(problem.num_agents)]
-    return np.array([float(problem.accuracy(model, *test)) for model in models])
+    worth = weigh(experiment, noisy, clear)
+    return Demonstration(experiment=experiment, noisy=noisy, clear=clear, worth=worth, stated=stated)

@@ -71,9 +71,15 @@ class Worth:
         return {
             "heading": HEADING,
             **self.measure.describe(),
-            "rows": {name: row.describe() for name, row in self.rows.items()},
+            "rows": {name: {**row.describe(), **self._explained(row)} for name, row in self.rows.items()},
             "notes": list(self.notes),
         }
+
+    def _explained(self, row: Row) -> dict[str, float]:
+        """The share of the variance that the common model explains, or the agents' on average."""
+        score = row.average if row.common is None else row.common
+        share = None if score is None else self.measure.explained(score)
+        return {} if share is None else {"explained": share}
 
 
 def run_and_weigh(config: Config, folder: str | Path, *, progress: bool = True) -> tuple[Run, dict[str, Any]]:
