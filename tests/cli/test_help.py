@@ -69,6 +69,9 @@ def test_examples_run_as_they_stand(sottovoce, tmp_path, command):
         (tmp_path / name).symlink_to(Path(__file__).parents[2] / name)
     if command != "new":
         assert sottovoce("new", "my.toml").exit_code == 0
+    if command == "predict":
+        assert sottovoce("run", "my.toml", "problem.dimension=2", "--out", "results").exit_code == 0
+        (tmp_path / "new.csv").write_text("a,b\n0.1,0.2\n")
     for line in EXAMPLES[command]:
         result = sottovoce(*re.split(r"\s+", line)[1:])
         assert result.exit_code == 0, (line, result.output)

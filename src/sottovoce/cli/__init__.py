@@ -24,6 +24,7 @@ from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
 from sottovoce.cli.output import complain, paragraph, show
 from sottovoce.cli.pairwise import pairwise
+from sottovoce.cli.predict import predict
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.run import run
 from sottovoce.errors import BudgetExhausted, ConfigError, SottovoceError
@@ -93,7 +94,7 @@ def main_options(
 
 
 for _command in (
-    demo, new, run, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, doctor,
+    demo, new, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, doctor,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices")
     app.command(_name, epilog=epilog(_name))(_command)

@@ -4,6 +4,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("sottovoce demo", "sottovoce demo --out results --json"),
     "new": ("sottovoce new my.toml",),
     "run": ("sottovoce run my.toml", "sottovoce run my.toml noise.std=0.2 --out results"),
+    "predict": (
+        "sottovoce predict results new.csv --out predictions.csv",
+        "sottovoce predict results new.csv --out of-one-agent.csv --agent 3",
+    ),
     "account": ("sottovoce account my.toml", "sottovoce account my.toml --explain --per-agent"),
     "audit": ("sottovoce audit my.toml --pairs 2000 --confidence 0.99",),
     "calibrate": ("sottovoce calibrate my.toml --epsilon 2", "sottovoce calibrate my.toml --noise 0.2"),

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from sottovoce.experiments.comparison.result import Comparison, Row, aligned
     from sottovoce.experiments.demo import Demonstration, run_demo
     from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
+    from sottovoce.experiments.predict import model_in, predict_file, write_predictions
     from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
     from sottovoce.experiments.worth import run_and_weigh
 
@@ -84,6 +85,7 @@ __getattr__ = imported_later(
         "comparison.result": ("Comparison", "Row", "aligned"),
         "demo": ("Demonstration", "run_demo"),
         "gradients": ("PERCENTILES", "gradient_norms"),
+        "predict": ("model_in", "predict_file", "write_predictions"),
         "run": ("default_folder", "final_metrics", "run_experiment"),
         "worth": ("run_and_weigh",),
     },
