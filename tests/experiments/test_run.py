@@ -1,5 +1,6 @@
 """An experiment gives the same numbers from a file, from Python, in one go or in pieces."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -107,6 +108,10 @@ def test_models_of_all_rounds_go_on_after_an_interruption(recorded, tmp_path, mo
 
 def test_a_run_from_python_keeps_its_models_when_it_is_saved(recorded, tmp_path):
     save(recorded, tmp_path / "saved")
+    for folder in (tmp_path / "saved", Path(recorded.models_by_round.filename).parent):
+        assert (
+            folder / "models_by_round.npy"
+        ).stat().st_mode & 0o077 == 0  # nobody was promised anything about these models
     np.testing.assert_array_equal(load(tmp_path / "saved").models_by_round, recorded.models_by_round)
     (tmp_path / "saved" / "models_by_round.npy").write_bytes(b"no array")
     with pytest.raises(ConfigError, match="damaged or belongs to another run"):

@@ -1,15 +1,18 @@
 """models_by_round.npy of a run folder: every agent's model after every round, [repeats, rounds, K, d], streamed.
 
 The file is made whole before the first round and filled in chunk by chunk, in place: what stands beyond the last checkpoint does not count and is
-written again when the run goes on. It is read back as it lies on the disk, without being taken into memory.
+written again when the run goes on. It is read back as it lies on the disk, without being taken into memory. Whoever gets the final model was
+promised nothing about the models before, so the file is readable by its owner alone.
 """
 
+import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 
 from sottovoce.errors import ConfigError
+from sottovoce.experiments.durable_files import PRIVATE
 from sottovoce.resources import in_bytes
 
 NAME = "models_by_round.npy"
@@ -43,6 +46,7 @@ def open_models(folder: Path, shape: Shape, dtype: str, *, resumed: bool) -> np.
         ConfigError: the file of the run which goes on is missing or of another shape.
     """
     if not resumed:
+        _make_private(folder / NAME)
         return np.lib.format.open_memmap(folder / NAME, mode="w+", dtype=np.dtype(dtype), shape=shape)
     try:
         held = np.lib.format.open_memmap(folder / NAME, mode="r+")
@@ -78,7 +82,14 @@ def read_models(folder: Path, models: np.ndarray) -> np.ndarray | None:
 
 def save_models(folder: Path, models: np.ndarray) -> None:
     """Write the models of all rounds of a run that is in memory."""
+    _make_private(folder / NAME)
     np.save(folder / NAME, models, allow_pickle=False)
+
+
+def _make_private(path: Path) -> None:
+    """An empty file that its owner alone can read; what is written into it later keeps that."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
 
 
 def _damaged(folder: Path) -> ConfigError:
