@@ -10,7 +10,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Neighbouring tests share what they make, so each worker begins with half of the files and takes over from the other when it is done.
 two_workers := -n 2 --dist worksteal
 
-.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lint check bench bench-federated clean
+.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lint check bench bench-federated bench-parity clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -74,6 +74,10 @@ bench: setup
 # Installs Flower and pfl into environments of their own; some ten minutes.
 bench-federated: setup
 	$(one_thread) $(BIN)/python benchmarks/federated.py
+
+# Installs diffprivlib, and the scikit-learn that it needs, into an environment of its own; some ten minutes.
+bench-parity: setup
+	$(one_thread) $(BIN)/python benchmarks/parity.py
 
 clean:
 	rm -rf $(VENV) $(MODELS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -14,7 +14,7 @@ the steps s cover a way H = s T. Gradient descent with that noise has an excess 
     T = H / s  at least 10, with smaller steps, and at most 500
 
 A fifth of mu^2 is for the mean of the records, released first (`problems.centring`): mu^2 = mu_mean^2 + mu_learning^2. C, R and the fifth were chosen
-on other data than those in docs/performance.md, which are named there.
+on other data than those the rule is measured on; docs/private-accuracy.md names both.
 """
 
 import math
