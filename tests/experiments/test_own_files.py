@@ -114,13 +114,30 @@ def test_persons_stay_on_one_side_of_the_split(tables):
     tables["problem"] |= {"person": "id", "records_per_person": 2, "drop": ["days"], "test_fraction": 0.3}
     experiment = made(tables)
     assert len(experiment.test[1]) == 3 * 3 * 2  # of ten persons in each hospital three, with two records each
-    # every record of a person has its own age, so those of the test persons are nowhere among the others
-    learnt = {
-        tuple(row)
-        for part, n in zip(experiment.problem.features, experiment.problem.sizes, strict=True)
-        for row in part[:n]
-    }
-    assert len(learnt) + len({tuple(row) for row in experiment.test[0]}) >= 58
+
+
+def test_a_split_by_person_keeps_each_person_whole():
+    from sottovoce.problems import split
+
+    persons = [np.repeat(np.arange(10), 3), np.repeat(np.arange(10, 14), 5)]
+    (learnt, _), (tested, _) = split(
+        [part[:, None] for part in persons], persons, test_fraction=0.3, seed=1, persons=persons
+    )
+    assert not set(np.concatenate(learnt).ravel()) & set(tested.ravel())
+    assert len(tested) == 3 * 3 + 1 * 5
+    with pytest.raises(ConfigError, match="each record needs one"):
+        split([np.zeros((2, 1))], [np.zeros(2)], test_fraction=0.5, seed=0, persons=[np.zeros(3)])
+
+
+def test_invented_agents_are_called_so(tables):
+    from sottovoce.experiments import protection_notes
+
+    del tables["problem"]["owner"]
+    tables["problem"]["drop"].append("hospital")
+    tables["topology"]["agents"] = 4
+    tables["noise"] = {"kind": "independent", "law": "gaussian", "std": 0.1}
+    tables["privacy"] = {"unit": "record", "clip": 1.0, "clip_norm": "l2", "delta": 1e-5, "observers": ["eavesdropper"]}
+    assert "the agents are invented" in " ".join(protection_notes(made(tables)))
 
 
 def test_records_to_test_on_come_from_a_file_of_their_own(tables, tmp_path):
