@@ -67,6 +67,7 @@ def test_the_shell_completes_names_of_commands(typed, offered):
 def test_examples_run_as_they_stand(sottovoce, tmp_path, command):
     for name in ("comparisons", "reproductions"):
         (tmp_path / name).symlink_to(Path(__file__).parents[2] / name)
+    (tmp_path / "own.csv").write_text("age,ward,ill\n" + "31,east,yes\n52,west,no\n" * 9)
     if command != "new":
         assert sottovoce("new", "my.toml").exit_code == 0
     if command == "predict":

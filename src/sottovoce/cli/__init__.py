@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from sottovoce.cli.account import account
 from sottovoce.cli.audit import audit
 from sottovoce.cli.calibrate import calibrate
+from sottovoce.cli.check import check
 from sottovoce.cli.compare import compare
 from sottovoce.cli.demo import demo
 from sottovoce.cli.doctor import doctor
@@ -94,7 +95,7 @@ def main_options(
 
 
 for _command in (
-    demo, new, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, doctor,
+    demo, new, check, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, doctor,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices")
     app.command(_name, epilog=epilog(_name))(_command)

@@ -2,7 +2,12 @@
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("sottovoce demo", "sottovoce demo --out results --json"),
-    "new": ("sottovoce new my.toml",),
+    "new": (
+        "sottovoce new my.toml",
+        "sottovoce new gossip.toml --template gossip",
+        "sottovoce new own.toml --data own.csv --target ill --owner ward",
+    ),
+    "check": ("sottovoce check my.toml", "sottovoce check my.toml noise.kind=none"),
     "run": ("sottovoce run my.toml", "sottovoce run my.toml noise.std=0.2 --out results"),
     "predict": (
         "sottovoce predict results new.csv --out predictions.csv",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sottovoce.experiments.build import build
 from sottovoce.experiments.calibration import Calibrated, Given, calibrate_file
+from sottovoce.experiments.checking import Checked, check_file
 from sottovoce.experiments.coalitions import NO_HELP, coalition_table
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.overrides import apply_override
