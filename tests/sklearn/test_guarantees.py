@@ -136,8 +136,10 @@ def test_declared_classes_are_not_called_taken_from_the_labels(frame, privacy):
 def test_central_noise_trusts_the_relay_and_says_so(records):
     asked = {"epsilon": 1.5, "delta": 1e-4, "clip": 1.0, "bounds": (0, 10), "unit": "record", "adjacency": "replace"}
     asked |= {"rounds": ROUNDS, "random_state": 3, "noise": "central"}
-    model = DecentralizedLogisticRegression(**asked, observer="final_model").fit(*records[:2], groups=records[2])
-    assert any("the relay is trusted" in one for one in model.guarantees_[0].assumptions)
+    model = DecentralizedLogisticRegression(**asked, observer=["final_model", "server"])
+    final_model, server = model.fit(*records[:2], groups=records[2]).guarantees_
+    assert any("the relay, which is trusted and reads every message" in one for one in final_model.assumptions)
+    assert server.statement.startswith("No guarantee for server: epsilon is infinite.")
     with pytest.raises(sv.UnsupportedClaim, match="no amount of this noise"):
         DecentralizedLogisticRegression(**asked, observer="server").fit(*records[:2], groups=records[2])
 

@@ -90,6 +90,7 @@ def test_every_fit_draws_noise_of_its_own_on_the_same_agents(privacy):
     assert len({seed for seed, _ in made}) == 3
     assert all((groups == made[0][1]).all() for _, groups in made)
     assert sorted(np.bincount(made[0][1])) == [10, 10, 10]
+    assert "the 3 agents are invented" in found.guarantees[0].statement
     first, second, _ = (one.score for one in found.tried)
     assert first != second  # equal parameters, and other noise
 

@@ -13,7 +13,7 @@ from sottovoce.problems import ConvexSmooth, Problem, scale_features
 from sottovoce.sklearn.demands import Demands, demands_of
 from sottovoce.sklearn.owners import features_of, numbered, owned_records, taken_apart
 from sottovoce.sklearn.scaling import ranges
-from sottovoce.sklearn.statement import FitGuarantee
+from sottovoce.sklearn.statement import INVENTED, FitGuarantee
 from sottovoce.sklearn.training import Choices, Known, train
 from sottovoce.topologies import Topology
 
@@ -117,7 +117,7 @@ class Decentralized(BaseEstimator):
         if records.persons is not None and self.records_per_person is not None:
             problem = problem.with_persons(self.records_per_person, records.by_agent(records.persons))
         if self.agents is not None:
-            premises = (*premises, f"the {self.agents} agents are invented: records were dealt out to them at random")
+            premises = (*premises, INVENTED.format(agents=self.agents))
         size = step if self.step_size is None else checked("step_size", self.step_size, "(0, inf)")
         choices = Choices(self.topology, self.algorithm, self.noise, size)
         trained = train(problem, records.demands, choices, Known(losses, premises))

@@ -19,7 +19,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.sklearn.decentralized import Decentralized
 from sottovoce.sklearn.demands import demands_of
 from sottovoce.sklearn.owners import owned_records
-from sottovoce.sklearn.statement import CHOSEN_BY_SCORES, FitGuarantee
+from sottovoce.sklearn.statement import CHOSEN_BY_SCORES, INVENTED, FitGuarantee
 
 # What all fits must have in common for one statement about all of them to exist.
 COMMON = ("delta", "observer", "unit", "adjacency", "owner", "agents", "person", "records_per_person", "random_state")
@@ -83,29 +83,36 @@ def search(
     Raises:
         ConfigError: another estimator, an empty grid, or a grid over what all fits must have in common.
     """
-    if not isinstance(estimator, Decentralized):
-        raise ConfigError(
-            f"search takes an estimator of sottovoce.sklearn, not a {type(estimator).__name__}: other steps might learn from the private "
-            f"records at no stated price. Prepare X first, by rules that look at no record."
-        )
-    candidates = list(ParameterGrid(grid))
-    varied = sorted({name for one in candidates for name in one if name in COMMON})
-    if varied or not any(candidates):
-        what = f"the grid varies {', '.join(varied)}" if varied else "the grid is empty"
-        raise ConfigError(
-            f"{what}; all fits need the same {', '.join(COMMON)}, so that one guarantee can be stated for all. Vary others, such as clip."
-        )
+    candidates = _candidates(estimator, grid)
     scorer = check_scoring(estimator, scoring=scoring)
     fits = _fits(estimator, candidates, X, y, groups)
     scores = [float(scorer(fit, *public)) for fit in fits]
     best = int(np.argmax(scores))
-    together = [_composed(found) for found in zip(*(fit.guarantees_ for fit in fits), strict=True)]
+    dealt = () if estimator.agents is None else (INVENTED.format(agents=estimator.agents),)
+    together = [_composed(found, dealt) for found in zip(*(fit.guarantees_ for fit in fits), strict=True)]
     tried = tuple(
         Tried(candidate, score, fit.guarantees_[0].epsilon)
         for candidate, score, fit in zip(candidates, scores, fits, strict=True)
     )
     fits[best].guarantees_ = together
     return Search(best_estimator=fits[best], best_parameters=candidates[best], tried=tried, guarantees=together)
+
+
+def _candidates(estimator: Any, grid: Any) -> list[dict[str, Any]]:
+    """What is tried; refuses what one guarantee could not be stated for."""
+    if not isinstance(estimator, Decentralized):
+        raise ConfigError(
+            f"search takes an estimator of sottovoce.sklearn, not a {type(estimator).__name__}: other steps might learn from the private "
+            f"records at no stated price. Prepare X first, by rules that look at no record."
+        )
+    candidates: list[dict[str, Any]] = list(ParameterGrid(grid))
+    varied = sorted({name for one in candidates for name in one if name in COMMON})
+    if varied or not any(candidates):
+        what = f"the grid varies {', '.join(varied)}" if varied else "the grid is empty"
+        raise ConfigError(
+            f"{what}; all fits need the same {', '.join(COMMON)}, so that one guarantee can be stated for all. Vary others, such as clip."
+        )
+    return candidates
 
 
 def _fits(estimator: Decentralized, candidates: list[dict[str, Any]], X: Any, y: Any, groups: Any) -> list[Any]:
@@ -129,8 +136,8 @@ def _fits(estimator: Decentralized, candidates: list[dict[str, Any]], X: Any, y:
     return [one.fit(X, y, groups=groups) for one in made]
 
 
-def _composed(found: tuple[FitGuarantee, ...]) -> FitGuarantee:
-    """What all fits together give away to one observer."""
+def _composed(found: tuple[FitGuarantee, ...], premises: tuple[str, ...] = ()) -> FitGuarantee:
+    """What all fits together give away to one observer; `premises` are those of the search itself."""
     first, parts = found[0], tuple(part for one in found for part in one.guarantees)
     notes = tuple(note for note in first.notes if note != CHOSEN_BY_SCORES)
     epsilon, delta = _together(found)
@@ -140,7 +147,7 @@ def _composed(found: tuple[FitGuarantee, ...]) -> FitGuarantee:
         delta=delta,
         fits=len(found),
         guarantees=parts,
-        assumptions=tuple(dict.fromkeys(said for one in found for said in one.assumptions)),
+        assumptions=(*dict.fromkeys(said for one in found for said in one.assumptions), *premises),
         notes=("what the scores say about the records that were declared public", *notes),
         reason="all fits were simulated, and anyone can draw their noise again from random_state",
     )

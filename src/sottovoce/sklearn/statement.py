@@ -1,11 +1,13 @@
 """What a fit may say about privacy, and what its model may be used for: the values in `guarantees_`."""
 
+import math
 from dataclasses import dataclass
 
 from sottovoce.accounting import Guarantee
 from sottovoce.problems import Adjacency, Unit
 from sottovoce.rounding import shown
 
+INVENTED = "the {agents} agents are invented: records were dealt out to them at random"
 CHOSEN_BY_SCORES = "choosing among fits by scores on private records, as GridSearchCV does, is covered by no guarantee"
 
 
@@ -46,6 +48,9 @@ class FitGuarantee:
             self.unit
         ]
         change = "replaced" if self.adjacency == "replace" else "added or removed"
+        if math.isinf(self.epsilon):
+            reasons = " ".join(dict.fromkeys(one.reason for one in self.guarantees if one.validity == "infinite"))
+            return f"No guarantee for {self.observer}: epsilon is infinite. {reasons}"
         fits = "this fit" if self.fits == 1 else f"all {self.fits} fits on these records together"
         head = f"epsilon = {shown(self.epsilon, 6)} at delta = {self.delta:g} for {self.observer}, of {fits}; protected: {what} ({change})."
         use = "The model may be released." if self.releasable else f"The model must not be released: {self.reason}."

@@ -80,7 +80,7 @@ def train(problem: Problem, demands: Demands, choices: Choices, known: Known) ->
         clipped, topology, algorithm, noise, rounds=demands.rounds, seed=demands.seed, record=["disagreement"], progress=False
     )  # fmt: skip
     assert run.common is not None  # only runs of an older version, read from a folder, have none
-    premises = (*known.premises, *_premises(clipped, demands, choices))
+    premises = (*known.premises, *_premises(clipped, demands))
     return Trained(
         model=np.asarray(run.common[0], dtype=np.float64),
         guarantees=[
@@ -125,12 +125,10 @@ def _question(clipped: Problem, demands: Demands, step: float, losses: ConvexSmo
     )
 
 
-def _premises(clipped: Problem, demands: Demands, choices: Choices) -> tuple[str, ...]:
+def _premises(clipped: Problem, demands: Demands) -> tuple[str, ...]:
     made = [f"the number of agents, {clipped.num_agents}, and the columns with their bounds are public"]
     if demands.unit != "agent":
         made.append("every agent's number of records is public: it enters the sensitivity")
     if demands.unit == "record":
         made.append("a record is one row: several rows about one person are not protected together")
-    if choices.noise == "central":
-        made.append("the relay is trusted: it reads every message in clear, and adds the noise")
     return tuple(made)
