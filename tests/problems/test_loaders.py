@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from sottovoce.errors import ConfigError
 from sottovoce.problems import (
@@ -22,6 +22,9 @@ from sottovoce.problems import (
     unit_norm,
 )
 from sottovoce.problems.loaders import csv_file, libsvm_file
+from sottovoce.problems.loaders.npz_file import read_npz
+
+DATA = Path(csv_file.__file__).parent / "data"
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 tables = st.integers(2, 5).flatmap(
@@ -280,10 +283,30 @@ def test_breast_cancer_is_learnable_after_public_scaling():
     np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1.0)
 
 
-def test_missing_scikit_learn_is_explained(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "published"), [("breast_cancer", load_breast_cancer), ("digits", load_digits), ("diabetes", load_diabetes)]
+)
+def test_bundled_sets_are_those_of_scikit_learn_to_the_bit(name, published):
+    features, targets = read_npz(DATA / f"{name}.npz")
+    original, wanted = published(return_X_y=True)
+    assert features.tobytes() == np.asarray(original, dtype=np.float64).tobytes()
+    assert targets.tobytes() == np.asarray(wanted, dtype=np.float64).tobytes()
+
+
+def test_bundled_sets_need_no_scikit_learn(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ConfigError, match=r"pip install 'sottovoce\[data\]'"):
-        load("breast_cancer")
+    assert all(len(load(name)[0]) > 400 for name in LOADERS)
+
+
+def test_every_bundled_file_is_listed_with_its_source_and_licence():
+    stated, page = (DATA / "README.md").read_text(), (DATA.parents[4] / "docs" / "data.md").read_text()
+    for path in DATA.glob("*.npz"):
+        (row,) = (line for line in stated.splitlines() if line.startswith(f"| `{path.name}`"))
+        assert "https://" in row
+        assert "CC BY 4.0" in row or "BSD 3-Clause" in row
+        assert f"`{path.stem}`" in page.partition("## Whose they are")[2].partition("##")[0]
+    assert "Neither the name of the copyright holder" in (DATA / "LICENSE-scikit-learn").read_text()
 
 
 def test_unknown_data_set_is_refused():

@@ -137,7 +137,7 @@ def test_without_scikit_learn_the_import_says_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None\nimport sottovoce.sklearn"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ConfigError: sottovoce.sklearn needs scikit-learn 1.6 or later" in done.stderr
-    assert "pip install 'sottovoce[data]'" in done.stderr
+    assert "pip install 'sottovoce[sklearn]'" in done.stderr
 
 
 def test_the_library_itself_does_not_import_scikit_learn():

@@ -69,8 +69,7 @@ def _fine(file: Path, described: dict[str, Any], found: "Checked", *, quiet: boo
         )
     parts: list[RenderableType] = [wrapped(paragraph(each)) for each in said]
     if found.stated is not None:
-        names = agents if isinstance(agents[0], str) else None
-        parts.append(guarantee_table(found.stated, names=names))
+        parts.append(guarantee_table(found.stated))
     if not quiet:
         parts.append(wrapped(f"Next: sottovoce run {file}"))
     return parts

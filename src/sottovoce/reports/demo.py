@@ -16,7 +16,7 @@ def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:
     problem, topology = experiment.problem, experiment.topology
     runs = {"with noise": with_test_error(found.noisy), "without noise and clipping": with_test_error(found.clear)}
     alone = f"A hospital alone reaches a test error of {1 - found.alone.mean():.3f} on average."
-    data = f"{problem.num_agents} hospitals, breast-cancer records of scikit-learn"
+    data = f"{problem.num_agents} hospitals, breast-cancer records of Wisconsin"
     labels = [problem.arrays["targets"][k, :n].astype(int) for k, n in enumerate(problem.sizes)]
     return [
         *save(

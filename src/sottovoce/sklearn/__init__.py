@@ -13,7 +13,7 @@ try:
     from sklearn.utils.validation import validate_data as _validate_data  # since scikit-learn 1.6
 except ImportError as error:
     raise ConfigError(
-        f"sottovoce.sklearn needs scikit-learn 1.6 or later, which cannot be imported ({error}). Install it: pip install 'sottovoce[data]'."
+        f"sottovoce.sklearn needs scikit-learn 1.6 or later, which cannot be imported ({error}). Install it: pip install 'sottovoce[sklearn]'."
     ) from error
 
 from sottovoce.sklearn.classifier import DecentralizedClassifier

@@ -1,4 +1,4 @@
-"""Real data: sets that come with scikit-learn, and files in CSV, NPZ, LIBSVM and IDX format.
+"""Real data: sets that come with the package, and files in CSV, NPZ, LIBSVM and IDX format.
 
 Nothing here scales by what it finds in the data; `scaling` says what may be done without a release.
 """
@@ -44,8 +44,7 @@ def load(source: str | Path, *, target: str | None = None) -> tuple[Floats, Floa
         (features [N, d], targets [N]).
 
     Raises:
-        ConfigError: an unknown name or ending, a missing optional package, or a file that cannot be used; the message
-            names the file and the row.
+        ConfigError: an unknown name or ending, or a file that cannot be used; the message names the file and the row.
     """
     path = _path(source, target)
     if path is None:

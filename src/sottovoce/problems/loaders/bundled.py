@@ -1,4 +1,4 @@
-"""Data sets that come with scikit-learn, so that nothing is downloaded.
+"""Data sets that come with the package, so that nothing is downloaded; `data/README.md` says whose they are.
 
     name             records  features   target
     breast_cancer    569      30         1 benign (357), -1 malignant (212)
@@ -12,13 +12,12 @@ part of the published set that no agent can undo, and that a private data set mu
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from importlib.resources import as_file, files
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.errors import ConfigError
+from sottovoce.problems.loaders.npz_file import read_npz
 
 Floats = NDArray[np.float64]
 
@@ -26,15 +25,8 @@ _PROGRESSION = (25.0, 346.0)  # as stated in the description of the data set
 
 
 def _arrays(name: str) -> tuple[Floats, Floats]:
-    try:
-        datasets: Any = importlib.import_module("sklearn.datasets")
-    except ImportError as error:
-        raise ConfigError(
-            f"The data set {name!r} comes with scikit-learn, which is not installed. Install it by: pip install "
-            "'sottovoce[data]'."
-        ) from error
-    features, targets = getattr(datasets, f"load_{name}")(return_X_y=True)
-    return np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64)
+    with as_file(files("sottovoce.problems.loaders") / "data" / f"{name}.npz") as path:
+        return read_npz(path)
 
 
 def _breast_cancer() -> tuple[Floats, Floats]:
