@@ -1,5 +1,7 @@
 """Graph factories: the right edges, the right random laws, and refusals that name the agent."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -115,6 +117,58 @@ def test_random_graphs_repeat_with_their_seed_and_change_with_it(make):
 def test_from_networkx_numbers_nodes_in_sorted_order_else_in_insertion_order():
     assert pairs(topologies.from_networkx(nx.Graph([("c", "a"), ("a", "b")]))) == {(0, 2), (0, 1)}
     assert pairs(topologies.from_networkx(nx.Graph([("x", 1), (1, (2,))]))) == {(0, 1), (1, 2)}
+
+
+def test_from_networkx_keeps_the_names_of_the_nodes():
+    towns = topologies.from_networkx(nx.Graph([("Zürich", "Bern"), ("Bern", "Basel")]))
+    assert towns.names == ("Basel", "Bern", "Zürich")
+    assert json.loads(json.dumps(towns.describe()))["agents"] == ["Basel", "Bern", "Zürich"]
+    assert towns.with_dropout(0.1).names == towns.names
+    places = topologies.from_networkx(nx.grid_2d_graph(2, 2))
+    assert places.names == ((0, 0), (0, 1), (1, 0), (1, 1))
+    assert "agents" not in places.describe()  # no plain words
+    assert topologies.from_networkx(nx.cycle_graph(4)).names is None
+    assert topologies.from_networkx(nx.Graph([(1, 2), (2, 3)])).names == (1, 2, 3)
+
+
+def test_a_clean_graph_has_simple_edges_and_one_part_and_says_what_was_left_out():
+    messy = nx.MultiGraph([("a", "b"), ("a", "b"), ("b", "a"), ("b", "c"), ("c", "c"), ("x", "y")])
+    messy.add_node("alone")
+    for wrong in (messy, nx.Graph([("a", "b"), ("x", "y")]), nx.Graph([("a", "b"), ("b", "b")])):
+        with pytest.raises(ConfigError, match="Or take clean=True"):
+            topologies.from_networkx(wrong)
+    topology = topologies.from_networkx(messy, clean=True)
+    assert topology.names == ("a", "b", "c")
+    assert pairs(topology) == {(0, 1), (1, 2)}
+    assert topology.notes == (
+        "1 edge from a node to itself dropped",
+        "2 parallel edges merged",
+        "3 nodes of 6 left out, beside the largest part that is connected: 'alone', 'x', 'y'",
+    )
+    assert topology.describe()["notes"] == list(topology.notes)
+    assert messy.number_of_nodes() == 6, "the graph that was given stays as it is"
+
+
+def test_a_graph_that_is_clean_already_is_left_as_it_is():
+    graph = nx.erdos_renyi_graph(12, 0.5, seed=1)
+    plain, clean = topologies.from_networkx(graph), topologies.from_networkx(graph, clean=True)
+    np.testing.assert_array_equal(plain.matrix, clean.matrix)
+    assert clean.notes == ()
+    assert "notes" not in clean.describe()
+
+
+def test_a_clean_directed_graph_keeps_its_directions_and_the_part_in_which_everybody_reaches_everybody():
+    graph = nx.DiGraph([(0, 1), (1, 2), (2, 0), (2, 3), (4, 4)])
+    topology = topologies.from_networkx(graph, weights="uniform", clean=True)
+    assert topology.names is None
+    assert set(map(tuple, topology.links.tolist())) == {(0, 1), (1, 2), (2, 0)}
+    assert topology.notes[-1] == (
+        "2 nodes of 5 left out, beside the largest part in which everybody reaches everybody: 3, 4"
+    )
+
+
+def test_of_equal_parts_that_of_the_first_node_is_kept():
+    assert topologies.from_networkx(nx.Graph([("c", "d"), ("b", "a")]), clean=True).names == ("a", "b")
 
 
 def test_from_networkx_directed_edges_point_from_sender_to_receiver():

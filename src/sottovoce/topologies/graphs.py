@@ -7,6 +7,7 @@ Time and memory grow with the number of links, so that a million agents of small
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -153,28 +154,83 @@ def from_edges(n: int, edges: Iterable[tuple[int, int]], *, weights: str = "metr
     return _undirected("edges", n, pairs[:, 0], pairs[:, 1], weights, advice="Add an edge into the missing part.")
 
 
-def from_networkx(graph: Any, *, weights: str = "metropolis") -> Topology:
+def from_networkx(graph: Any, *, weights: str = "metropolis", clean: bool = False) -> Topology:
     """A networkx graph; in a directed one an edge (u, v) means that u sends to v.
 
-    Nodes are numbered in sorted order when they can be sorted, otherwise in the order in which they were added.
-    Edge attributes are ignored. Directed graphs need weights="uniform" unless every edge has its opposite.
+    Nodes are numbered in sorted order when they can be sorted, otherwise in the order in which they were added; `names` of the topology has them in
+    that order. Edge attributes are ignored. Directed graphs need weights="uniform" unless every edge has its opposite.
+
+    Args:
+        graph: a Graph, DiGraph, MultiGraph or MultiDiGraph.
+        weights: "metropolis", "laplacian" or "uniform".
+        clean: drop edges from a node to itself, take parallel edges as one, and keep the largest connected part alone (in a directed graph the
+            largest in which everybody reaches everybody; of equal ones that of the first node). `notes` of the topology says what was done. Without
+            it such graphs are refused.
+
+    Raises:
+        ConfigError: fewer than two nodes, loops, parallel edges or several parts.
     """
-    nodes: list[Any] = list(graph.nodes)
-    try:
-        nodes.sort()
-    except TypeError:
-        nodes = list(graph.nodes)
+    simple, notes = _cleaned(graph) if clean else (graph, ())
+    nodes = _in_order(simple)
     n = len(nodes)
     if n < 2:
         raise ConfigError(f"the graph has {n} nodes; a network needs at least 2 agents.")
     number = {node: position for position, node in enumerate(nodes)}
-    pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in graph.edges], dtype=np.int64).reshape(-1, 2)
-    directed = bool(graph.is_directed())
-    _require_simple(n, pairs, directed=directed)
-    advice = "Add an edge into the missing part."
-    if not directed:
-        return _undirected("networkx", n, pairs[:, 0], pairs[:, 1], weights, advice=advice)
-    return _weighted("networkx", _adjacency(n, pairs[:, 0], pairs[:, 1]), weights, advice=advice)
+    pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in simple.edges], dtype=np.int64).reshape(-1, 2)
+    directed = bool(simple.is_directed())
+    advice = "Or take clean=True, which keeps the largest part of simple edges and says what it left out."
+    _require_simple(n, pairs, directed=directed, advice=f" {advice}")
+    advice = f"Add an edge into the missing part. {advice}"
+    if directed:
+        made = _weighted("networkx", _adjacency(n, pairs[:, 0], pairs[:, 1]), weights, advice=advice)
+    else:
+        made = _undirected("networkx", n, pairs[:, 0], pairs[:, 1], weights, advice=advice)
+    return replace(made, names=None if nodes == list(range(n)) else tuple(nodes), notes=notes)
+
+
+def _in_order(graph: Any) -> list[Any]:
+    """The nodes, sorted where they can be."""
+    try:
+        return sorted(graph.nodes)
+    except TypeError:
+        return list(graph.nodes)
+
+
+def _cleaned(graph: Any) -> tuple[Any, tuple[str, ...]]:
+    """The largest part of the graph with simple edges, and what was left out of it, in sentences."""
+    import networkx as nx
+
+    directed, nodes = graph.is_directed(), _in_order(graph)
+    simple = nx.DiGraph() if directed else nx.Graph()
+    simple.add_nodes_from(nodes)
+    simple.add_edges_from((edge[0], edge[1]) for edge in graph.edges)
+    parallel = graph.number_of_edges() - simple.number_of_edges()
+    loops = nx.number_of_selfloops(simple)
+    simple.remove_edges_from(list(nx.selfloop_edges(simple)))
+    kept = _largest_part(simple, nodes)
+    left = [node for node in nodes if node not in kept]
+    kind = "in which everybody reaches everybody" if directed else "that is connected"
+    shown = ", ".join(map(repr, left[:5])) + (", ..." if len(left) > 5 else "")
+    notes = (
+        (loops, f"{_counted(loops, 'edge')} from a node to itself dropped"),
+        (parallel, f"{_counted(parallel, 'parallel edge')} merged"),
+        (len(left), f"{_counted(len(left), 'node')} of {len(nodes)} left out, beside the largest part {kind}: {shown}"),
+    )
+    return simple.subgraph(kept), tuple(said for number, said in notes if number)
+
+
+def _largest_part(graph: Any, nodes: list[Any]) -> set[Any]:
+    """The nodes of the largest connected part; of equal ones that of the first node."""
+    import networkx as nx
+
+    parts = nx.strongly_connected_components(graph) if graph.is_directed() else nx.connected_components(graph)
+    place = {node: position for position, node in enumerate(nodes)}
+    largest: set[Any] = max(parts, key=lambda part: (len(part), -min(map(place.__getitem__, part))), default=set())
+    return largest
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def from_matrix(matrix: Any, *, name: str = "matrix") -> Topology:
@@ -239,19 +295,19 @@ def _weighted(
     return Topology(weights=rule(adjacency), name=name, rule=weights, positions=positions)
 
 
-def _require_simple(n: int, pairs: Agents, *, directed: bool = False) -> None:
+def _require_simple(n: int, pairs: Agents, *, directed: bool = False, advice: str = "") -> None:
     """Refuse edges to nobody, to oneself, and edges given twice."""
     outside = ((pairs < 0) | (pairs >= n)).any(axis=1)
     itself = pairs[:, 0] == pairs[:, 1]
     for wrong, problem in ((outside, f"names an agent outside 0 to {n - 1}"), (itself, "links an agent to itself")):
         if wrong.any():
             first, second = pairs[int(np.argmax(wrong))]
-            raise ConfigError(f"the edge ({first}, {second}) {problem}. Remove or correct it.")
+            raise ConfigError(f"the edge ({first}, {second}) {problem}. Remove or correct it.{advice}")
     ordered = (pairs if directed else np.sort(pairs, axis=1)).astype(np.int64)
     keys, counts = np.unique(ordered[:, 0] * n + ordered[:, 1], return_counts=True)
     if (counts > 1).any():
         first, second = divmod(int(keys[int(np.argmax(counts > 1))]), n)
-        raise ConfigError(f"the edge ({first}, {second}) is given more than once. Give every edge once.")
+        raise ConfigError(f"the edge ({first}, {second}) is given more than once. Give every edge once.{advice}")
 
 
 def _pairs_with_probability(n: int, p: float, generator: np.random.Generator) -> tuple[Agents, Agents]:

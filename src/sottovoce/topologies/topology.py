@@ -55,6 +55,8 @@ class Topology:
         positions: [K, 2] places in the unit square where the graph has them.
         relay: Whether all messages pass through a relay without data, which sends the same average to every agent.
         part_of: The listed topology this is one round of; link ids and centroid are those of the whole.
+        names: What the agents are called, in their order; None: by their numbers.
+        notes: What was changed of a graph that was given, in sentences.
     """
 
     weights: sparse.csc_array
@@ -64,6 +66,8 @@ class Topology:
     positions: NDArray[np.float64] | None = None
     relay: bool = False
     part_of: Topology | None = None
+    names: tuple[Any, ...] | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line: kind, size, weights, schedule."""
@@ -203,9 +207,7 @@ class Topology:
                 f"active_links() was asked of a {describe_schedule(self.schedule)['kind']} schedule, whose rounds "
                 f"differ and never use all links as weighted here. Use topology.{method}."
             )
-        return ActiveLinks(
-            self.links[:, 0], self.links[:, 1], self.link_weights, self.self_weights, self.perron
-        )  # fmt: skip
+        return ActiveLinks(self.links[:, 0], self.links[:, 1], self.link_weights, self.self_weights, self.perron)
 
     def dropped(self, kept_pairs: ArrayLike) -> ActiveLinks:
         """The weights of a round in which only these pairs exchange.
@@ -334,9 +336,7 @@ class Topology:
             case Static():
                 return (self,)
             case Listed(matrices):
-                return tuple(
-                    replace(self, weights=weights, schedule=Static(), part_of=self) for weights in matrices
-                )  # fmt: skip
+                return tuple(replace(self, weights=weights, schedule=Static(), part_of=self) for weights in matrices)
             case _:
                 kind = describe_schedule(self.schedule)["kind"]
                 raise IncompatibleChoice(
@@ -355,6 +355,8 @@ class Topology:
             "schedule": describe_schedule(self.schedule),
             "relay": self.relay,
             "spectral_gap": self.spectral_gap if cheap else None,
+            **({"agents": list(self.names)} if self.names and all(type(name) is str for name in self.names) else {}),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     def _require_unscheduled(self, method: str) -> None:
