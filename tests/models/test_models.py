@@ -1,5 +1,6 @@
 """Losses of models of Flax, Equinox and Haiku: their gradients, clipping and parameters are those of the libraries themselves."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,3 +112,14 @@ def test_the_examples_learn_and_say_what_it_costs(name):
     assert float(first.split()[1].rstrip(";")) > 0.87
     assert float(first.split()[-1]) == 2.0
     assert float(second.split()[-1]) == pytest.approx(float(first.split()[1].rstrip(";")), abs=2e-3)
+
+
+def test_the_page_on_models_runs_and_its_numbers_are_true():
+    text = (ROOT / "docs" / "models.md").read_text()
+    names: dict[str, object] = {}
+    exec(compile("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), "models.md", "exec"), names)
+    assert names["first"].models_by_round.shape == (1, 20, 5, 82)
+    assert names["proven"].mu == pytest.approx(np.sqrt(20) * 1.0 / 5 / 0.2)
+    assert names["dp_sgd"].mu == pytest.approx(np.sqrt(20) * 0.5 * (2 / 200) / 0.2)
+    assert names["question"].sensitivity == 2.0
+    assert names["again"].description["start"] == "one model for all agents"
