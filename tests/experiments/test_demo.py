@@ -38,7 +38,7 @@ def test_the_demonstration_learns_saves_its_runs_and_beats_the_worst_hospital_al
     from sottovoce.reports.demo import demo_figures
 
     paths = demo_figures(found, tmp_path / "figures")
-    assert {path.name for path in paths} >= {"test-error.png", "test-error.svg", "network.png", "labels.png"}
+    assert {path.name for path in paths} >= {"accuracy.png", "accuracy.svg", "network.png", "labels.png"}
     assert all(path.stat().st_size > 1000 for path in paths)
 
 

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from sottovoce.errors import ConfigError
 from sottovoce.reports import run_figure
@@ -85,7 +86,7 @@ def test_the_picture_is_plain_data_and_paint_shows_what_it_says(learnt):
         *(level.label for level in picture.panels[0].levels),
     }
     figure.draw_without_rendering()
-    heights = sorted(text.get_window_extent().y0 for text in labels)
+    heights = sorted(Text.get_window_extent(text).y0 for text in labels)
     assert min(np.diff(heights)) > 9 * figure.dpi / 72  # the two that end side by side are moved apart
     (facts,) = figure.subfigs[0].findobj(lambda artist: artist.get_gid() == FACTS)
     assert "1.24:  someone who reads every message" in facts.get_text()

@@ -3,6 +3,7 @@ import pytest
 
 from sottovoce.errors import ConfigError
 from sottovoce.reports import scaling
+from sottovoce.reports.pictures import colours
 
 X = np.array([10.0, 100.0, 1000.0])
 LABELS = {"x_label": "agents", "y_label": "deviation"}
@@ -21,16 +22,29 @@ def test_points_and_error_bars_are_the_given_values():
 def test_reference_lines_have_their_slope_and_say_it():
     axes = scaling({"a": (X, X**-1.3, None)}, reference_slopes=[-1, -2], **LABELS).axes[0]
     for slope, text in ((-1, "slope −1"), (-2, "slope −2")):
-        (line,) = [line for line in axes.get_lines() if line.get_label() == f"_slope {slope}"]
+        (line,) = [line for line in axes.get_lines() if line.get_label() == f"slope {slope}"]
         x, y = np.log(line.get_xdata()), np.log(line.get_ydata())
         assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(slope)
         assert text in [note.get_text() for note in axes.texts]
 
 
-def test_every_series_is_in_the_legend():
+def test_every_series_is_named_at_its_end_and_at_most_six_share_a_panel():
     figure = scaling({name: (X, X, None) for name in "abcd"}, log_x=False, log_y=False, **LABELS)
-    (legend,) = figure.subfigs[0].legends
-    assert [text.get_text() for text in legend.get_texts()] == list("abcd")
+    assert sorted(text.get_text() for text in figure.axes[0].texts) == list("abcd")
+    many = scaling({name: (X, X, None) for name in "abcdefgh"}, title="t", subtitle="epsilon = 1", **LABELS)
+    assert [len(axes.texts) for axes in many.axes] == [4, 4]
+    assert many.subfigs[0].get_suptitle() == "t\nepsilon = 1"
+
+
+def test_what_is_proven_published_and_local_has_its_colour_and_shares_are_percent():
+    names = ("proven", "published, Theorem 3", "published, Lemma 1", "local")
+    figure = scaling({name: (X, 1 / X, None) for name in names}, percent=True, **LABELS)
+    found = {line.get_label(): line.get_color() for line in figure.axes[0].get_lines()}
+    assert found["proven"] == colours.PROMISED
+    assert found["published, Theorem 3"] == found["published, Lemma 1"] == colours.STANDINGS["published"]
+    assert len(set(found.values())) == 3
+    figure.canvas.draw()
+    assert all(tick.get_text().endswith(" %") for tick in figure.axes[0].get_yticklabels() if tick.get_text())
 
 
 @pytest.mark.parametrize(
@@ -72,5 +86,5 @@ def test_a_reference_slope_runs_below_the_series_that_is_nearest_to_it():
     axes = scaling({"flat": (X, X**-1.0, None), "steep": (X, 0.1 * X**-2, None)}, reference_slopes=[-2], **LABELS).axes[
         0
     ]
-    (line,) = [line for line in axes.get_lines() if line.get_label() == "_slope -2"]
+    (line,) = [line for line in axes.get_lines() if line.get_label() == "slope -2"]
     np.testing.assert_allclose(line.get_ydata(), 0.06 * X[[0, -1]] ** -2)

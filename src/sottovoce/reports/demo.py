@@ -3,27 +3,27 @@
 from pathlib import Path
 
 from sottovoce.experiments import Demonstration
-from sottovoce.reports.caption import describe
-from sottovoce.reports.curves import learning_curves, with_test_error
 from sottovoce.reports.files import save
 from sottovoce.reports.labels import label_distribution
 from sottovoce.reports.networks import network
+from sottovoce.reports.run_figures import run_figure
 
 
 def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:
     """Draw the demonstration; returns the files written."""
     experiment = found.experiment
     problem, topology = experiment.problem, experiment.topology
-    runs = {"with noise": with_test_error(found.noisy), "without noise and clipping": with_test_error(found.clear)}
-    alone = f"A hospital alone reaches a test error of {1 - found.alone.mean():.3f} on average."
     data = f"{problem.num_agents} hospitals, breast-cancer records of Wisconsin"
     labels = [problem.arrays["targets"][k, :n].astype(int) for k, n in enumerate(problem.sizes)]
     return [
-        *save(
-            learning_curves(runs, "test_error", title="Test error of the common model"),
-            folder,
-            "test-error",
-            caption=f"{describe(found.noisy)} Mean over repeats, band from the 10th to the 90th percentile. {alone}",
+        *run_figure(
+            found.noisy,
+            Path(folder) / "accuracy",
+            references={
+                "together, without noise": float(found.clear.metrics["accuracy"][:, -1].mean()),
+                "each alone": (float(found.alone.min()), float(found.alone.mean()), float(found.alone.max())),
+            },
+            stated=found.stated,
         ),
         *save(
             network(topology, title="Who talks to whom"),

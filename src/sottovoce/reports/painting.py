@@ -1,6 +1,7 @@
 """Paint a picture value with Matplotlib: the only thing that this module knows of is `pictures.Picture`."""
 
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +32,7 @@ NEAR_EDGE = 0.05  # of a panel's width: lines that end so near the edge have the
 RANGE_AT = 0.97  # of a panel's width: where the range around a level stands
 LABEL_SIZE = 9.5  # points
 LABEL_GAP = 1.3 * LABEL_SIZE  # points between the middles of two labels
-NOTE_LETTERS, TITLE_LETTERS = 56, 44  # on each line
+NOTE_LETTERS, TITLE_LETTERS, AXIS_LETTERS = 56, 44, 46  # on each line
 DASHES: dict[str, Any] = {
     "solid": "-", "dashed": (0, (6, 1.5)), "dotted": (0, (1.2, 1.2)), "dashdot": (0, (6, 1.5, 1.2, 1.5)), "none": "",
 }  # fmt: skip
@@ -53,6 +54,8 @@ def paint(picture: Picture, *, caption: str | None = None) -> Figure:
         grid = whole.subplots(rows, columns, sharey=picture.same_y, squeeze=False)
         for axes, panel in zip(grid.flat, picture.panels, strict=False):
             _paint_panel(axes, panel)
+            if columns > 1 and panel.x.whole:
+                axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         for position in range(count, rows * columns):
             grid.flat[position].remove()
         for row in grid:
@@ -92,8 +95,8 @@ def _paint_panel(axes: Axes, panel: Panel) -> None:
     for which, axis in (("x", panel.x), ("y", panel.y)):
         if axis.limits is not None:
             getattr(axes, f"set_{which}lim")(*axis.limits)
-        if axis.scale == "log" and axis.ticks is None and not axis.percent:
-            _plain_logarithms(axes, which)
+        if axis.scale == "log" and axis.ticks is None:
+            _plain_logarithms(axes, which, percent_tick if axis.percent else lambda value, _: words.number(value))
     if panel.title:
         axes.set_title(_wrapped(panel.title, TITLE_LETTERS), fontsize=10.5)
     if panel.note:
@@ -111,8 +114,8 @@ def _wrapped(text: str, letters: int) -> str:
 def _paint_lines(axes: Axes, panel: Panel) -> None:
     """The lines with their labels, in one column at the right edge for all that reach it."""
     places = [x for line in panel.lines for x in line.x]
-    for line in panel.lines:
-        _paint_line(axes, line, clipped=panel.y.limits is not None)
+    for position, line in enumerate(panel.lines):
+        _paint_line(axes, line, position / len(panel.lines), clipped=panel.y.limits is not None)
         if line.label and line.label_at == "end":
             # A line that leaves the panel is named at the edge where it does.
             low, high = sorted(panel.y.limits or (line.y[-1], line.y[-1]))
@@ -128,7 +131,7 @@ def _paint_lines(axes: Axes, panel: Panel) -> None:
 def _paint_axis(axes: Axes, which: str, given: Axis) -> None:
     if given.scale == "log":
         getattr(axes, f"set_{which}scale")("log", nonpositive="clip")
-    getattr(axes, f"set_{which}label")(given.label)
+    getattr(axes, f"set_{which}label")(_wrapped(given.label, AXIS_LETTERS))
     axis = axes.xaxis if which == "x" else axes.yaxis
     if given.ticks is not None:
         names = dict(given.ticks)
@@ -147,33 +150,35 @@ def percent_tick(share: float, _: object) -> str:
     return f"{float(f'{100 * share:.4g}'):g} %"
 
 
-def _plain_logarithms(axes: Axes, which: str) -> None:
+def _plain_logarithms(axes: Axes, which: str, written: Callable[[float, object], str]) -> None:
     """Plain numbers on a logarithmic axis; on a short one between the powers of ten too."""
     low, high = getattr(axes, f"get_{which}lim")()
     axis = axes.xaxis if which == "x" else axes.yaxis
     if high / low < 100:
         axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high / low < 10 else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: words.number(value)))
+    axis.set_major_formatter(FuncFormatter(written))
 
 
-def _paint_line(axes: Axes, line: Line, *, clipped: bool) -> None:
+def _paint_line(axes: Axes, line: Line, turn: float, *, clipped: bool) -> None:
+    """One line; `turn`, from 0 to 1, moves its markers along, so that of lines on top of each other both show."""
     if line.area:
         axes.fill_between(line.x, line.y, color=line.colour, alpha=0.3, linewidth=0, step="post")
         axes.step(line.x, line.y, where="post", color=line.colour, linewidth=line.width, label=line.name)
     elif line.bars and line.low is not None and line.high is not None:
         y = np.asarray(line.y)
         axes.errorbar(
-            line.x, y, yerr=[y - line.low, np.asarray(line.high) - y], color=line.colour, marker=line.marker,
+            np.asarray(line.x), y, yerr=[y - line.low, np.asarray(line.high) - y], color=line.colour, marker=line.marker,
             linestyle=DASHES[line.dash], linewidth=line.width, markersize=5.5, capsize=3, elinewidth=1.0, label=line.name,
         )  # fmt: skip
     else:
         if line.low is not None and line.high is not None:
             axes.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.18, linewidth=0)
         every = max(len(line.x) // 8, 1)
+        first = int(turn * every)
         axes.plot(
             line.x, line.y, color=line.colour, marker=line.marker or None, linestyle=DASHES[line.dash], linewidth=line.width,
-            markevery=every, label=line.name, clip_on=clipped, **_marker_size(line.marker),
+            markevery=(first, every), label=line.name, clip_on=clipped, **_marker_size(line.marker),
         )  # fmt: skip
 
 

@@ -42,13 +42,14 @@ from sottovoce.experiments import (
     parse,
     refuse_unkept_promises,
 )
-from sottovoce.reports import NAMES, curve_grid, describe, save, scaling, with_test_error
+from sottovoce.reports import curve_grid, describe, pictures, save, scaling, with_test_error
 from sottovoce.simulation import Run, simulate
 from sottovoce.studies.cells import CONFIG, Cell, Cells, Say, changed_tables, empty_cells, sets_key
 from sottovoce.theory import expected_msd
 
 AGENT_ERROR = "error_of_agent_0"
 TEST_ERROR = "test_error"
+NO_EPSILON = "epsilon: this study states none"
 SMOOTHED_SHARE = 50  # lines are running means over one fiftieth of the run
 
 Label = tuple[str, str]  # (series, across)
@@ -146,7 +147,7 @@ class StudySection(Section):
 
     def words(self, measure: str) -> str:
         """What a measure is."""
-        return NAMES.get(measure, measure) + (" over the squared norm of the optimum" if self.relative else "")
+        return pictures.words.metric(measure) + (" over the squared norm of the optimum" if self.relative else "")
 
     def changes(self, line: str, across: str) -> dict[str, Any]:
         """{key: value} to replace in the base configuration for one cell, in this order."""
@@ -363,9 +364,7 @@ def _draw_curves(result: StudyResult, measure: str) -> tuple[Figure, str]:
             exact[f"{swept}: {across}"][line] = result.curves[own][measure]
     same = not section.across.key.startswith("problem")  # errors on different data have no common scale
     window = max(example.rounds // SMOOTHED_SHARE, 1)
-    figure = curve_grid(
-        panels, measure, theory=exact, smooth=window, same_scale=same, title=NAMES.get(measure, measure)
-    )
+    figure = curve_grid(panels, measure, theory=exact, smooth=window, same_scale=same, privacy=NO_EPSILON)
     caption = (
         f"First line: {describe(example)} Each repeat is drawn as its mean over the last {window} rounds; lines are means over "
         f"repeats, bands go from the 10th to the 90th percentile."
@@ -384,9 +383,11 @@ def _draw_scaling(result: StudyResult, measure: str) -> tuple[Figure, str]:
     figure = scaling(
         lines,
         x_label=section.axis,
-        y_label=("relative " if section.relative else "") + NAMES.get(measure, measure),
+        y_label=("relative " if section.relative else "") + pictures.words.axis_label(measure),
+        percent=measure == TEST_ERROR,
         reference_slopes=section.slopes or None,
-        title=section.name.replace("-", " "),
+        title=pictures.words.sentence(pictures.words.metric(measure)),
+        subtitle="" if "epsilon" in section.axis else NO_EPSILON,
     )
     example = next(iter(result.runs.values()))
     caption = (

@@ -8,17 +8,16 @@ A hundredth of delta is set aside: half for a graph that falls apart, half for r
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from pydantic import Field
 
 from sottovoce.accounting import gopa
 from sottovoce.deployment.gopa import FixedPoint, ring, signed
 from sottovoce.experiments import Delta, Positive, Seed
-from sottovoce.reports import style
+from sottovoce.reports import pictures
 from sottovoce.studies.cells import Cell
 from sottovoce.studies.privacy_study import PrivacyStudyResult, PrivacyStudySection
 
@@ -26,8 +25,6 @@ LOCAL, CENTRAL = "local", "central"
 ENCODING = FixedPoint(clip=0.5, fraction_bits=20)  # l2 diameter 1
 UNIT = 2.0**ENCODING.fraction_bits
 SET_ASIDE = 0.01  # share of delta kept for bad graphs, rounding and imperfect draws
-_BOUNDS: dict[str, tuple[str, Any]] = {LOCAL: ("#4D4D4D", (0, (1.2, 1.2))), CENTRAL: ("black", "-")}
-_EXACT: Any = style.THEORY["linestyle"]
 Share = Annotated[float, Field(gt=0, le=1)]
 Parties = Annotated[int, Field(ge=4)]
 Coordinates = Annotated[int, Field(ge=2)]
@@ -69,43 +66,54 @@ def mean_square(errors: np.ndarray, exact: float) -> Cell:
     )
 
 
-def _measured(result: PrivacyStudyResult) -> list[str]:
-    return [line for line in result.section.lines() if line not in _BOUNDS]
+def variance_picture(result: PrivacyStudyResult, *, title: str) -> pictures.Picture:
+    """The variance in multiples of a trusted curator's: markers where it was measured, dashed lines for what is exact."""
+    section = result.section
+    assert isinstance(section, GopaSection)
+    table = result.cells["variance"]
+    unit = np.array([cell.value for cell in table[CENTRAL].values()])
+    looks = pictures.colours.looks(section.lines(), pictures.colours.STANDINGS)
+    lines = [
+        line for name in section.lines() for line in _lines(name, table[name], unit, looks[name], section.places())
+    ]
+    ticks = tuple((float(place), f"{float(place):,.10g}") for place in section.places())
+    return pictures.Picture(
+        title=title,
+        subtitle=f"epsilon = {section.epsilon:g} at delta = {section.delta:g} for every line",
+        panels=(
+            pictures.Panel(
+                x=pictures.Axis(label=section.axis, scale="log", ticks=ticks),
+                y=pictures.Axis(label="variance of the average, times that of a trusted curator", scale="log"),
+                lines=tuple(lines),
+            ),
+        ),
+        keys=(
+            pictures.Key(name="measured", colour=pictures.colours.GREY, dash="none", marker="o"),
+            pictures.Key(name="exact", colour=pictures.colours.GREY, dash="dashed"),
+        ),
+    )
 
 
-def draw_lines(axes: Axes, result: PrivacyStudyResult, *, relative: bool) -> None:
-    """Markers where something was measured, dashed lines for what is exact."""
-    table, looks = result.cells["variance"], style.line_looks(_measured(result))
-    x = [float(place) for place in result.section.places()]
-    unit = [cell.value if relative else 1.0 for cell in table[CENTRAL].values()]
-    for line, (colour, dashes) in _BOUNDS.items():
-        y = [cell.value / one for cell, one in zip(table[line].values(), unit, strict=True)]
-        axes.plot(x, y, color=colour, linestyle=dashes, linewidth=1.4, zorder=1)
-    for line, look in looks.items():
-        cells = list(zip(table[line].values(), unit, strict=True))
-        exact = [(cell.theory or 0.0) / one for cell, one in cells]
-        axes.plot(x, exact, color=look.color, linestyle=_EXACT, linewidth=1.0, zorder=2)
-        axes.errorbar(
-            x, [cell.value / one for cell, one in cells], yerr=[2 * cell.error / one for cell, one in cells], color=look.color,
-            marker=look.marker, linestyle="", markersize=5.5, capsize=3, elinewidth=1.0, zorder=3,
-        )  # fmt: skip
-        if relative:
-            axes.annotate(
-                f"{exact[-1]:.3g}", (x[-1], exact[-1]), xytext=(10, 0), textcoords="offset points", va="center",
-                fontsize=9, color=look.color, annotation_clip=False,
-            )  # fmt: skip
-
-
-def handles_of(result: PrivacyStudyResult) -> list[Line2D]:
-    """The entries of the legend, in the order of the lines."""
-    found = {
-        line: Line2D([], [], color=look.color, marker=look.marker, markersize=5.5, linestyle=_EXACT, linewidth=1.0)
-        for line, look in style.line_looks(_measured(result)).items()
-    }  # fmt: skip
-    found |= {
-        line: Line2D([], [], color=colour, linestyle=dashes, linewidth=1.4)
-        for line, (colour, dashes) in _BOUNDS.items()
-    }
-    for line in result.section.lines():
-        found[line].set_label(line)
-    return [found[line] for line in result.section.lines()]
+def _lines(
+    name: str, cells: Mapping[str, Cell], unit: np.ndarray, look: pictures.colours.Look, places: Sequence[str]
+) -> list[pictures.Line]:
+    """The exact line, with its last value, and where something was measured the points with bars of two standard errors."""
+    x = tuple(float(place) for place in places)
+    exact = [
+        (cell.value if cell.theory is None else cell.theory) / one
+        for cell, one in zip(cells.values(), unit, strict=True)
+    ]
+    line = pictures.Line(
+        name=name, x=x, y=tuple(exact), colour=look.colour, dash="solid" if name in (LOCAL, CENTRAL) else "dashed",
+        width=1.4 if name in (LOCAL, CENTRAL) else 1.0, label=f"{name}: {pictures.words.number(exact[-1])} times",
+    )  # fmt: skip
+    if name in (LOCAL, CENTRAL):
+        return [line]
+    values = [cell.value / one for cell, one in zip(cells.values(), unit, strict=True)]
+    errors = [2 * cell.error / one for cell, one in zip(cells.values(), unit, strict=True)]
+    measured = pictures.Line(
+        name=f"measured {name}", x=x, y=tuple(values), colour=look.colour, dash="none", marker=look.marker, bars=True,
+        low=tuple(value - error for value, error in zip(values, errors, strict=True)),
+        high=tuple(value + error for value, error in zip(values, errors, strict=True)),
+    )  # fmt: skip
+    return [line, measured]

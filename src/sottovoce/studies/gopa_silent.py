@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from sottovoce.accounting import gopa
 from sottovoce.deployment.gopa import GaussianMasks, RoundedGaussian, UniformMasks, play_blocks, play_round
 from sottovoce.experiments import Count, Positive
-from sottovoce.reports import save, style
+from sottovoce.reports import paint, save
 from sottovoce.studies.cells import StudyFile, empty_cells
 from sottovoce.studies.gopa_rounds import (
     CENTRAL,
@@ -30,10 +30,9 @@ from sottovoce.studies.gopa_rounds import (
     Parties,
     Share,
     bounds_of,
-    draw_lines,
     error_of_average,
-    handles_of,
     mean_square,
+    variance_picture,
     vectors,
 )
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult
@@ -125,15 +124,7 @@ def draw_silent(result: PrivacyStudyResult, folder: str | Path, document: str) -
     """Write the variance against the number of silent parties; returns the files."""
     section = result.section
     assert isinstance(section, SilentSection)
-    with style.applied():
-        figure, picture = style.new_figure(6.8, 4.5)
-        axes = picture.subplots()
-        draw_lines(axes, result, relative=False)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(section.axis)
-        axes.set_ylabel(section.measures["variance"])
-        picture.legend(handles=handles_of(result), loc="outside lower center", ncols=3)
+    figure = paint(variance_picture(result, title="What parties cost that fall silent"))
     caption = (
         f"{document}. One round of the protocol in whole numbers with {section.parties:,} parties, rho = "
         f"{section.honest:g}, {section.partners} partners, Gaussian masks of standard deviation "

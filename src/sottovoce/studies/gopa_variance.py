@@ -24,7 +24,7 @@ from sottovoce.accounting import gaussian, gopa
 from sottovoce.deployment.gopa import RoundedGaussian, UniformMasks, play_blocks
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments import Fraction, Section
-from sottovoce.reports import save, style
+from sottovoce.reports import paint, save
 from sottovoce.studies.cells import StudyFile, computed, empty_cells
 from sottovoce.studies.gopa_rounds import (
     CENTRAL,
@@ -35,10 +35,9 @@ from sottovoce.studies.gopa_rounds import (
     Parties,
     Share,
     bounds_of,
-    draw_lines,
     error_of_average,
-    handles_of,
     mean_square,
+    variance_picture,
     vectors,
 )
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult
@@ -188,28 +187,16 @@ def played_errors(agreed: Agreed, coordinates: int, generator: np.random.Generat
 
 
 def draw_variance(result: PrivacyStudyResult, folder: str | Path, document: str) -> list[Path]:
-    """Write the variance, and its ratio to a trusted curator's, against the number of parties; returns the files."""
+    """Write the variance, in multiples of a trusted curator's, against the number of parties; returns the files."""
     section = result.section
     assert isinstance(section, VarianceSection)
-    with style.applied():
-        figure, picture = style.new_figure(9.6, 4.6)
-        left, right = picture.subplots(1, 2)
-        for axes, relative in ((left, False), (right, True)):
-            draw_lines(axes, result, relative=relative)
-            axes.set_xscale("log")
-            axes.set_xlabel(section.axis)
-        left.set_yscale("log")
-        left.set_ylabel(section.measures["variance"])
-        right.set_ylabel("variance over that of a trusted curator")
-        most = max(1 / who.honest for who in section.series.values())
-        right.set_ylim(0, 1.3 * most)
-        picture.legend(handles=handles_of(result), loc="outside lower center", ncols=4)
+    figure = paint(variance_picture(result, title="What an average without a trusted curator costs"))
     silent = max((who.silent for who in section.series.values()), default=0.0)
     caption = (
         f"{document}. One round of the protocol in whole numbers with uniform masks, {section.coordinates:,} "
         f"coordinates, vectors of l2 diameter 1, epsilon = {section.epsilon:g}, delta = {section.delta:g}. Markers: "
-        f"measured, with bars of two standard errors over coordinates; dashed lines: exact; right: local is above the "
-        f"picture, at n. "
+        f"measured, with bars of two standard errors over coordinates; dashed lines: exact. 'local': "
+        f"everybody adds the noise that hides it alone; 'central': a trusted curator adds noise once. "
         + (
             f"'{100 * silent:g} % silent': masks are repaired, and the silent are counted as honest parties that left. "
             if silent

@@ -225,7 +225,7 @@ def draw_walk(result: PrivacyStudyResult, folder: str | Path, document: str) -> 
         points_of(result, "epsilon"),
         x_label=section.axis,
         y_label=section.measures["epsilon"],
-        title="a token on the complete graph",
+        title="What a walking token gives away to one agent",
     )
     caption = (
         f"{document}. Observer: one curious agent, and for the local lines whoever reads every hop. {section.hops_per_agent} hops for every agent; a "
@@ -251,13 +251,18 @@ def draw_walk_learning(result: PrivacyStudyResult, folder: str | Path, document:
         "test_error": f"Mean over the last {section.tail:,} hops and {section.repeats} repeats; bars of one standard error over repeats.",
         "std": "The noise that each account asks for.",
     }
+    titles = {
+        "test_error": "Wrong answers of a model learnt by a walking token",
+        "std": "Noise that a walking token needs",
+    }
     for measure, end in ends.items():
         series = points_of(result, measure)
         if measure == "std":
             series = {line: points for line, points in series.items() if min(points[1]) > 0}
         figure = scaling(
-            series, x_label=section.axis, y_label=section.measures[measure], title="learning by a walking token"
-        )
+            series, x_label=section.axis, y_label=section.measures[measure] + (", in percent" if measure == "test_error" else ""),
+            percent=measure == "test_error", title=titles[measure],
+        )  # fmt: skip
         paths += save(figure, folder, f"{section.name}-{measure}".replace("_", "-"), caption=told + end)
     return paths
 

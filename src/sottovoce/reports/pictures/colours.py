@@ -21,6 +21,7 @@ GROUPS: Mapping[str, str] = {
     "with noise": BLUE,
     "without noise": GREEN,
     "no noise": GREEN,
+    "noise free": GREEN,
     "alone": ORANGE,
     "majority": GREY,
     "mean of all": GREY,
@@ -35,7 +36,15 @@ SCHEMES: Mapping[str, str] = {
     "gradient": ORANGE,
     "without noise": GREEN,
     "no noise": GREEN,
+    "noise free": GREEN,
     "none": GREEN,
+}
+STANDINGS: Mapping[str, str] = {
+    "proven": BLUE,
+    "published": PURPLE,
+    "shown": VERMILION,
+    "local": ORANGE,  # everybody adds the noise that hides it alone
+    "central": GREY,  # a trusted curator adds noise once
 }
 OBSERVERS: Mapping[str, str] = {
     "eavesdropper": VERMILION,
