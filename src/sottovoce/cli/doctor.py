@@ -12,30 +12,28 @@ from sottovoce.cli.output import JsonOption, QuietOption, show, table
 
 def doctor(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Show versions, devices, threads, memory, the compilation cache and optional extras."""
+    wanted = _requirements()
     facts = {
-        "versions": {"python": platform.python_version(), **_installed(_requirements(None))},
+        "versions": {"python": platform.python_version(), **_installed(["sottovoce", *wanted[None]])},
         "platform": platform.platform(),
         "devices": _devices(),
         "threads": _threads(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "compilation_cache": _compilation_cache(),
-        "extras": {
-            extra: _installed(_requirements(extra))
-            for extra in ("deploy", "data", "accounting", "verify", "trackers", "dev")
-        },
+        "extras": {extra: _installed(names) for extra, names in wanted.items() if extra is not None},
     }
     said = {name: _SENTENCES.get(name, str)(fact) for name, fact in facts.items() if not quiet or name in _NEEDED}
     rows = [(name.removesuffix("_bytes").replace("_", " "), sentence) for name, sentence in said.items()]
     show(facts, as_json=as_json, text=table(("what", "found"), rows, words=("what", "found")))
 
 
-def _requirements(extra: str | None) -> list[str]:
-    """Names of the packages that the core or one extra asks for."""
-    names = ["sottovoce"] if extra is None else []
+def _requirements() -> dict[str | None, list[str]]:
+    """Names of the packages that the core (None) and every extra ask for, as the installed package declares them."""
+    names: dict[str | None, list[str]] = {None: []}
     for requirement in requires("sottovoce") or ():
-        wanted = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", requirement)
-        if (wanted.group(1) if wanted else None) == extra:
-            names.append(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0])
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", requirement)
+        package = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
+        names.setdefault(extra.group(1) if extra else None, []).append(package)
     return names
 
 
