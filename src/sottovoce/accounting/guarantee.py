@@ -127,6 +127,18 @@ class Guarantee:
             "linear_agent": self.linear_agent,
         }
 
+    def __repr__(self) -> str:
+        amount = (
+            "epsilon = inf" if self.validity == "infinite" else "" if self.mu is None else f"mu = {shown(self.mu, 4)}"
+        )
+        parts = [
+            f"{unit_in_words(self.unit, self.records_per_person)} of agent {self.agent}",
+            f"{self.rounds} rounds",
+            amount,
+            self.validity,
+        ]
+        return f"<Guarantee against {self.observer}: {', '.join(filter(None, parts))}>"
+
     def __str__(self) -> str:
         """One paragraph for people, without an epsilon that would need a delta."""
         return self.explain()

@@ -54,3 +54,7 @@ __all__ = [
     "ring_sum",
     "three_matrix",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -24,6 +24,7 @@ from sottovoce.algorithms.sampling import AgentSampling
 from sottovoce.clipping import Clip
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_number, whole
+from sottovoce.reprs import described_repr, short_repr
 from sottovoce.schedules import Schedule, schedule_of
 from sottovoce.topologies import Topology
 
@@ -44,6 +45,9 @@ class Exchange(NamedTuple):
         None  # (state, round): what the relay takes of an agent that is not heard
     )
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 def _identity(value: Any) -> Any:
     return value
@@ -63,6 +67,9 @@ class LocalSteps(NamedTuple):
     one_step: "Algorithm"
     times: int  # L
     step_size: StepSize
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class ClippedUpdate(NamedTuple):
@@ -109,6 +116,9 @@ class Algorithm(NamedTuple):
     def noisy_rounds(self, rounds: int) -> np.ndarray:
         """Which of the rounds 1..rounds carry noise, [rounds] bool."""
         return np.array([self.sends_fresh(t) for t in range(1, rounds + 1)], dtype=bool)
+
+    def __repr__(self) -> str:
+        return described_repr(self)
 
     def describe(self) -> dict[str, Any]:
         """What was chosen, as plain values for a saved run."""

@@ -37,3 +37,7 @@ ATTACKS: dict[str, Callable[..., Any]] = {
 }
 
 __all__ = ["ATTACKS", "LowerBound", "bounds"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "audit"]

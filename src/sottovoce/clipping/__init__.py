@@ -12,3 +12,7 @@ from sottovoce.clipping.clip import (
 )
 
 __all__ = ["Clip", "Norm", "check_norm", "clip_scalar", "clip_to", "clip_vector", "largest_derivative", "vector_norm"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -6,3 +6,7 @@ A protocol here is a set of state machines that read and write bytes; keys and n
 random numbers. Each says whom it trusts for what, refuses what would break its promise, and states, once a round is
 over, what it has revealed. `sottovoce.simulation` runs algorithms; nothing in it protects anybody.
 """
+
+
+def __dir__() -> list[str]:
+    return ["gopa"]

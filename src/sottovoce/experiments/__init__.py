@@ -109,3 +109,7 @@ __all__ = [
     "save",
     "simulate",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

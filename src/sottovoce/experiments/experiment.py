@@ -11,6 +11,7 @@ from sottovoce.experiments.config.problem import Test
 from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Noise
 from sottovoce.problems import Preparation, Problem, Schema
+from sottovoce.reprs import short_repr
 from sottovoce.simulation import Settings
 from sottovoce.topologies import Topology
 
@@ -37,6 +38,9 @@ class Experiment:
     preparation: Preparation | None = (
         None  # of plain numbers before a model takes them; None where columns are declared
     )
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def accuracy_test(self) -> Test:

@@ -67,3 +67,7 @@ __all__ = [
     "state_blocks",
     "uses_gradients",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

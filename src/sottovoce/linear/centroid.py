@@ -11,6 +11,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.reprs import short_repr
 from sottovoce.topologies import Static, Topology, from_matrix
 
 SAME = 1e-9  # relative difference of weights that count as equal: what an iteration leaves of them
@@ -21,6 +22,9 @@ class Centroid(NamedTuple):
 
     weights: np.ndarray  # [K] q
     receivers: tuple[np.ndarray, ...]  # m arrays [K]: r_j
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def exchange_topologies(algorithm: Algorithm, topology: Topology) -> tuple[Topology, ...]:

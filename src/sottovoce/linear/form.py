@@ -18,6 +18,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear.coordinates import Coordinates, unwrapped
+from sottovoce.reprs import short_repr
 
 
 class LinearRound(NamedTuple):
@@ -27,6 +28,9 @@ class LinearRound(NamedTuple):
     gradient_at: np.ndarray | None  # [b + m + 1]; None when the round takes no gradient
     state: np.ndarray  # [b, b + m + 1]
     model: np.ndarray  # [b]: the model is model . (x_1..x_b)
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def blocks(self) -> int:

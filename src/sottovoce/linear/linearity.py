@@ -20,6 +20,7 @@ from sottovoce.linear.alike import for_each_distinct_round
 from sottovoce.linear.coordinates import NumberNeeded
 from sottovoce.linear.form import LinearRound, evaluate_round, num_variables, round_coefficients
 from sottovoce.linear.shapes import check_shapes
+from sottovoce.reprs import short_repr
 
 SIZES = (1e-6, 1.0, 1e3, 1e9, 1e15)
 GRADIENT_SIZES = (1e-6, 1.0, 1e6, 1e12)
@@ -35,6 +36,9 @@ class LinearRounds(NamedTuple):
 
     forms: list[LinearRound]  # each distinct one once
     which: np.ndarray  # [T] position of every round in `forms`
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class _Tried(NamedTuple):

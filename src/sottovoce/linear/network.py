@@ -16,6 +16,7 @@ from scipy import sparse
 from sottovoce.linear.rounds import BoundExchange, BoundRound
 from sottovoce.noise import RELAY, known_sources
 from sottovoce.observers import View
+from sottovoce.reprs import short_repr
 
 CANCELLED = 1e-14  # what is smaller than this part of the sum of absolute terms has cancelled
 
@@ -34,6 +35,9 @@ class NetworkRound(NamedTuple):
     owners: np.ndarray  # [q, 2]
     # How many of the q belong to each exchange; noise in gradients comes last, as one more entry.
     sources: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class SeenRows(NamedTuple):
@@ -55,6 +59,9 @@ class SystemRound(NamedTuple):
     H: sparse.csr_array
     D: sparse.csr_array
     M: sparse.csr_array
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def network_round(bound: BoundRound) -> NetworkRound:

@@ -14,6 +14,7 @@ from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.form import LinearRound
 from sottovoce.linear.linearity import check_linear_part, linear_rounds
 from sottovoce.noise import Noise, NoiseMap, bind
+from sottovoce.reprs import short_repr
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
 
 
@@ -31,6 +32,9 @@ class BoundRound(NamedTuple):
     exchanges: tuple[BoundExchange, ...]
     noisy_gradients: bool = False  # every agent's gradient carries a source of its own
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class Rounds(NamedTuple):
     """A whole run."""
@@ -40,6 +44,9 @@ class Rounds(NamedTuple):
     scales: np.ndarray  # [T] scale of the law in every round; 0 where no noise is added
     centroid: Centroid
     projected: bool  # the agents project on convex sets, which these linear rounds leave out
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __len__(self) -> int:
         return len(self.which)

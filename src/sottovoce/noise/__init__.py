@@ -63,3 +63,7 @@ __all__ = [
     "own_copy_is_the_message",
     "received_map",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise.laws import L2Laplace, Law
+from sottovoce.reprs import described_repr, short_repr
 from sottovoce.schedules import schedule_of
 from sottovoce.topologies import ActiveLinks
 
@@ -43,6 +44,9 @@ class NoiseMap(NamedTuple):
     self_index: np.ndarray  # [n] agent whose own copy is meant
     self_source: np.ndarray  # [n]
     self_value: Array  # [n]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def num_sources(self) -> int:
@@ -127,6 +131,9 @@ class Noise(NamedTuple):
                 f"every factor must be finite and not negative."
             )
         return factors
+
+    def __repr__(self) -> str:
+        return described_repr(self)
 
     def describe(self, rounds: int | None = None) -> dict[str, Any]:
         """What was chosen, as plain values for a saved run; with `rounds`, a schedule is written out."""

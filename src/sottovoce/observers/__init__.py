@@ -99,3 +99,7 @@ __all__ = [
     "server",
     "view",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

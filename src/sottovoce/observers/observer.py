@@ -16,6 +16,7 @@ import numpy as np
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.numbers import is_number
+from sottovoce.reprs import short_repr
 from sottovoce.topologies import Topology
 
 
@@ -30,6 +31,9 @@ class Observer:
     links: tuple[tuple[int, int], ...] = ()
     final_model: bool = False
     colluding: float = 0.0
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         """Refuse a share of agents that is none: it would count as fewer agents than belong to the observer."""
@@ -75,6 +79,9 @@ class View(NamedTuple):
     broadcast: bool  # it receives what a relay sends out
     members: np.ndarray  # [K] bool
     final_model: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def view(observer: Observer, *topologies: Topology) -> View:

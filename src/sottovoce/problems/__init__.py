@@ -105,3 +105,7 @@ __all__ = [
     "truncated_gaussian",
     "unit_norm",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

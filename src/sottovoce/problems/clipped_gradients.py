@@ -23,6 +23,7 @@ from sottovoce.problems.constants import Constants
 from sottovoce.problems.persons import Persons
 from sottovoce.problems.problem import Array, Data, Floats, Problem
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_diameter, gradient_sensitivity
+from sottovoce.reprs import short_repr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +41,9 @@ class ClippedGradients:
     clip: ClassVar[None] = None
     losses: ClassVar[None] = None
     quadratic: ClassVar[None] = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def kind(self) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_number
+from sottovoce.reprs import short_repr
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +40,9 @@ class Constants:
     smoothness: float
     strong_convexity: float
     record_smoothness: float
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,9 @@ class QuadraticRecords:
 
     statistics: Callable[[], tuple[Floats, Floats]]
     record_maps: Callable[[int], Floats]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @cached_property
     def _statistics(self) -> tuple[Floats, Floats]:

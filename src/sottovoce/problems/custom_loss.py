@@ -33,6 +33,7 @@ from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.records import pad_records
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
+from sottovoce.reprs import short_repr
 
 Parameters = Any  # a pytree of arrays
 Loss = Callable[[Parameters, tuple[Array, ...]], Array]
@@ -75,6 +76,9 @@ class CustomLoss:
     box: ClassVar[float | None] = None
     losses: ClassVar[None] = None
     quadratic: ClassVar[None] = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def num_agents(self) -> int:

@@ -27,6 +27,7 @@ from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
+from sottovoce.reprs import short_repr
 
 # Above this a Hessian per agent costs more memory than it saves time.
 _LARGEST_HESSIAN = 512
@@ -57,6 +58,9 @@ class LinearRegression:
     has_accuracy: ClassVar[bool] = False
     label_sets: ClassVar[tuple[tuple[float, ...], ...]] = ()
     accuracy: ClassVar[None] = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def num_agents(self) -> int:

@@ -34,6 +34,7 @@ from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
 from sottovoce.problems.products import batch_average, batch_margins
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
+from sottovoce.reprs import short_repr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +62,9 @@ class LogisticRegression:
     has_accuracy: ClassVar[bool] = True
     label_sets: ClassVar[tuple[tuple[float, ...], ...]] = ((-1.0, 1.0), (0.0, 1.0))
     quadratic: ClassVar[None] = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def num_agents(self) -> int:

@@ -36,6 +36,7 @@ from sottovoce.problems.sensitivity import (
     effective_clip,
     gradient_sensitivity,
 )
+from sottovoce.reprs import short_repr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,6 +61,9 @@ class MeanEstimation:
     has_accuracy: ClassVar[bool] = False
     label_sets: ClassVar[tuple[tuple[float, ...], ...]] = ()
     accuracy: ClassVar[None] = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def num_agents(self) -> int:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import whole
+from sottovoce.reprs import short_repr
 
 Integers = NDArray[np.int64]
 
@@ -29,6 +30,9 @@ class Persons(NamedTuple):
 
     records: int
     checked: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def declared_persons(records_per_person: int, persons: Sequence[Any] | None, sizes: NDArray[np.int64]) -> Persons:

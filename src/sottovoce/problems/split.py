@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked
+from sottovoce.reprs import short_repr
 
 Records = NDArray[Any]
 
@@ -26,6 +27,9 @@ class Split(NamedTuple):
 
     train: tuple[list[Records], list[Records]]
     test: tuple[Records, Records]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def split(

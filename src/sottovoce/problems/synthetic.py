@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import whole
+from sottovoce.reprs import short_repr
 from sottovoce.resources import refuse_too_large
 
 Floats = NDArray[np.float64]
@@ -33,6 +34,9 @@ class SyntheticRegression(NamedTuple):
     features: Floats
     targets: Floats
     model: Floats
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def synthetic_regression(

@@ -80,3 +80,7 @@ __all__ = [
     "score_histograms",
     "similarity_curves",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -39,3 +39,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f"sottovoce.simulation.{_LATER[name]}"), name)
     raise AttributeError(f"module 'sottovoce.simulation' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "views"]

@@ -32,6 +32,14 @@ class Run:
     common: np.ndarray | None = None
     structure: Any = None
 
+    def __repr__(self) -> str:
+        """What was run and what was measured, without the numbers."""
+        algorithm, noise = self.description["algorithm"]["name"], self.description["noise"]["name"]
+        _, agents, parameters = self.models.shape
+        counts = {"round": self.rounds, "repeat": self.repeats, "agent": agents, "parameter": parameters}
+        sizes = ", ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
+        return f"<Run of {algorithm} with noise {noise}: {sizes}\n     metrics: {', '.join(self.metrics)}>"
+
     @property
     def rounds(self) -> int:
         """How many rounds were run."""

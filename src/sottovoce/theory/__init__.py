@@ -4,3 +4,7 @@ from sottovoce.theory.moments import expected_msd, steady_state
 from sottovoce.theory.stability import likely_cause, mean_square_radius, stability_limit
 
 __all__ = ["expected_msd", "mean_square_radius", "stability_limit", "steady_state"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

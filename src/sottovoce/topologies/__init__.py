@@ -65,3 +65,7 @@ __all__ = [
     "visits_before",
     "walk_paths",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

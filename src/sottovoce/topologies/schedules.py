@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from scipy import sparse
 
+from sottovoce.reprs import short_repr
+
 
 class Static(NamedTuple):
     """The same weights in every round."""
@@ -23,6 +25,9 @@ class Listed(NamedTuple):
     """Given weights, used in turn and then again from the first."""
 
     matrices: tuple[sparse.csc_array, ...]  # n of [K, K]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Dropout(NamedTuple):

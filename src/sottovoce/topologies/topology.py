@@ -21,6 +21,7 @@ from scipy import sparse
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.numbers import checked, whole
+from sottovoce.reprs import short_repr
 from sottovoce.topologies import spectrum
 from sottovoce.topologies.left_stochastic import left_stochastic, require_connected
 from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static, Walk, describe_schedule
@@ -40,6 +41,9 @@ class ActiveLinks(NamedTuple):
     weights: NDArray[np.float64]  # [E], 0 where the link is inactive
     self_weights: NDArray[np.float64]  # [K]
     perron: NDArray[np.float64]  # [K], weights of the centroid
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -70,7 +74,6 @@ class Topology:
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """One line: kind, size, weights, schedule."""
         kind = describe_schedule(self.schedule)["kind"]
         return f"<Topology {self.name}: {self.num_agents} agents, {len(self.links)} links, {self.rule} weights, {kind}>"
 

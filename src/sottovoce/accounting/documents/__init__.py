@@ -115,3 +115,7 @@ __all__ = [
     "vlaski_sayed_epsilon_as_printed",
     "vlaski_sayed_sensitivity",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -97,3 +97,7 @@ __all__ = [
     "small_part",
     "worst_mu",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

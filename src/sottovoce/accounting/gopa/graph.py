@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.numbers import checked, whole
+from sottovoce.reprs import short_repr
 from sottovoce.topologies import Static, Topology
 
 
@@ -35,6 +36,9 @@ class HonestGraph:
     members: NDArray[np.int64]
     adjacency: sparse.csr_array
     component: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def degrees(self) -> NDArray[np.int64]:

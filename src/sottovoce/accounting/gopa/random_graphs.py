@@ -40,6 +40,7 @@ from sottovoce.accounting.gopa.worst import worst_mu
 from sottovoce.accounting.mechanisms import gaussian
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked, whole
+from sottovoce.reprs import short_repr
 
 _FAILURES = 10.0 ** -np.arange(1, 31)  # of the connectivity theorem, from which the best one is taken
 _NEGLIGIBLE = 1e-40
@@ -75,6 +76,9 @@ class DrawnGraphs:
     mus: tuple[float, ...]
     honest_parties: int
     failure_probability: float
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def mu(self) -> float:

@@ -17,3 +17,7 @@ __all__ = [
     "pairwise_of_path",
     "random_activations",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -36,6 +36,7 @@ from sottovoce.accounting.gossip.space import Space, krylov_space, listed_space
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import one_thread
 from sottovoce.numbers import checked, whole
+from sottovoce.reprs import short_repr
 from sottovoce.topologies import Static, Topology, left_stochastic
 
 HELD = 3e7  # numbers of message vectors that are held at once
@@ -62,6 +63,9 @@ class PairwiseLoss:
     rounds: int
     local: float
     undecided: np.ndarray
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def gap(self) -> float:

@@ -52,6 +52,7 @@ from sottovoce.accounting.proofs.absorption_problem import (
 )
 from sottovoce.accounting.proofs.contraction import contraction_mu
 from sottovoce.errors import ConfigError
+from sottovoce.reprs import short_repr
 
 __all__ = [
     "Certificate",
@@ -75,6 +76,9 @@ class Certificate(NamedTuple):
     lower: float  # dual value, as a mu: no plan of this kind does better (says nothing about the true loss)
     spent: np.ndarray  # [n] mu^2 up to and including each round; a read-out counts in round n
     solved: bool  # False: the solver failed and mu may be far from the best plan, though valid
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class _Plan(NamedTuple):

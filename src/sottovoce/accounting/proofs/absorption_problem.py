@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sottovoce.errors import ConfigError
+from sottovoce.reprs import short_repr
 
 
 class RoundLinks(NamedTuple):
@@ -30,11 +31,17 @@ class RoundLinks(NamedTuple):
     read: np.ndarray  # [S] bool: carried by a link the observer reads
     known: np.ndarray  # [S] bool: the observer knows its value
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class Diffusion(NamedTuple):
     """The combination passes through the local step (ATC, CTA, federated averaging)."""
 
     contraction: np.ndarray | float  # scalar, [n-1] or [n-1, K]: the step from round i to i + 1; may exceed 1
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Consensus(NamedTuple):
@@ -44,12 +51,18 @@ class Consensus(NamedTuple):
     strong_convexity: float  # nu >= 0
     smoothness: float  # beta >= nu
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class Terminal(NamedTuple):
     """A linear read-out of the last round: message_weights . psi_n + source_weights . z_n."""
 
     message_weights: np.ndarray  # [K] r
     source_weights: np.ndarray  # [S of the last round] g
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Round(NamedTuple):

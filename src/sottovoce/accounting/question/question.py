@@ -15,6 +15,7 @@ from sottovoce.accounting.question.participation import Participation, Poisson, 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import chosen, positive_numbers, whole
 from sottovoce.problems import Adjacency, ConvexSmooth, Persons, Sensitivity, Unit
+from sottovoce.reprs import short_repr
 from sottovoce.resources import refuse_too_many_rounds
 
 
@@ -70,6 +71,9 @@ class Question:
     losses: ConvexSmooth | None = None
     agent: int | None = None
     same_model: bool | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         whole("rounds", self.rounds)

@@ -81,3 +81,7 @@ __all__ = [
     "published_std_for",
     "transition_matrix",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import whole
+from sottovoce.reprs import short_repr
 
 _EVERY_LENGTH = 1000  # shorter gaps are listed one by one
 _BIN_GROWTH = 1.001  # longer ones in bins, each counted as its shortest gap: at most 0.1 % above the truth
@@ -36,6 +37,9 @@ class GapLaw:
 
     lengths: NDArray[np.float64]
     probabilities: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         lengths, probabilities = self.lengths, self.probabilities

@@ -15,3 +15,7 @@ from sottovoce.attacks.audit.one_run_result import OneRunAudit
 from sottovoce.attacks.audit.result import Audit
 
 __all__ = ["Audit", "OneRunAudit", "audit", "canary_worlds", "one_run_audit", "person_worlds", "record_worlds"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -11,6 +11,7 @@ from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.audit.result import finite_or_none, over, stated
 from sottovoce.attacks.bounds import LowerBound
+from sottovoce.reprs import short_repr
 
 Coins = NDArray[np.bool_]
 
@@ -50,6 +51,9 @@ class OneRunAudit:
     coins: Coins
     computed_mu: Floats | None
     passed: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def ratio(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.bounds import Auc, LowerBound
+from sottovoce.reprs import short_repr
 from sottovoce.rounding import shown
 
 
@@ -49,6 +50,9 @@ class Audit:
     computed_mu: float | None
     as_computed: bool | None
     refuted: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def passed(self) -> bool:

@@ -28,3 +28,7 @@ __all__ = [
     "tpr_at_fpr",
     "tradeoff_mu",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

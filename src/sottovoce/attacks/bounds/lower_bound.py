@@ -19,6 +19,7 @@ from sottovoce.accounting.guarantee import Guarantee
 from sottovoce.attacks.arrays import Floats
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import checked
+from sottovoce.reprs import short_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,9 @@ class LowerBound:
     assumes: str | None = None
     estimate: float | None = None
     upper_mu: float | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def at(self, delta: float) -> "LowerBound":
         """The bound on epsilon at this delta that a bound on mu of normal scores implies.

@@ -23,6 +23,7 @@ from scipy.special import rel_entr
 from sottovoce.attacks.arrays import Floats
 from sottovoce.attacks.bounds.lower_bound import checked_confidence, checked_scores
 from sottovoce.numbers import checked
+from sottovoce.reprs import short_repr
 
 _SMALLEST = 1e-300
 
@@ -54,6 +55,9 @@ class Curve(NamedTuple):
     false_positive_rates: Floats  # [q + 1]
     true_positive_rates: Floats  # [q + 1]
     thresholds: Floats  # [q + 1]; say "world 1" from this score on, inf is never
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def auc(scores0: ArrayLike, scores1: ArrayLike) -> Auc:

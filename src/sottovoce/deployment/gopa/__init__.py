@@ -59,3 +59,7 @@ __all__ = [
     "total",
     "total_with_residual",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -22,6 +22,7 @@ from sottovoce.deployment.gopa.masks import Masks, from_words, words_per_entry
 from sottovoce.deployment.gopa.rounded_gaussian import WORDS, RoundedGaussian
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import whole
+from sottovoce.reprs import short_repr
 
 _CHUNK = 2**20  # entries drawn at a time: bounds what the draws need on top of their result
 _HELD = 2**24  # masks of one block of entries, unless asked otherwise
@@ -40,6 +41,9 @@ class Sources(NamedTuple):
     masks: np.ndarray
     own_noise: np.ndarray
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class FastRound(NamedTuple):
     """What a round leaves behind.
@@ -55,6 +59,9 @@ class FastRound(NamedTuple):
     repairs: np.ndarray
     total: np.ndarray
     residual_masks: int
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Block(NamedTuple):

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from sottovoce.deployment.gopa.keys import identity_bytes
 from sottovoce.deployment.gopa.refusals import Forged, Malformed
+from sottovoce.reprs import short_repr
 
 _LABEL = b"sottovoce/gopa/1\n"
 _HEADER = struct.Struct("<17sB16sQ32s32sI")
@@ -63,6 +64,9 @@ class Message:
     sender: bytes
     reference: bytes
     payload: bytes = b""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def seal(message: Message, identity: Ed25519PrivateKey) -> bytes:

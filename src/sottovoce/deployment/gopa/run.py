@@ -17,6 +17,7 @@ from sottovoce.deployment.gopa.messages import Message, open_message, parse
 from sottovoce.deployment.gopa.party import Party
 from sottovoce.deployment.gopa.terms import Terms
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
+from sottovoce.reprs import short_repr
 
 Silence = Literal["registration", "preparation", "publication", "cosigning", "repair"]
 _ORDER: tuple[Silence, ...] = ("registration", "preparation", "publication", "cosigning", "repair")
@@ -39,6 +40,9 @@ class Rehearsal:
     parties: tuple[Party, ...]
     server: Transcript
     silence: Mapping[int, Silence]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def speaks(self, party: Party, step: Silence) -> bool:
         """Whether a party still takes part in a step."""

@@ -17,6 +17,7 @@ from sottovoce.deployment.gopa.masks import GaussianMasks
 from sottovoce.deployment.gopa.refusals import OutOfPhase, Unrepaired
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
 from sottovoce.errors import UnsupportedClaim
+from sottovoce.reprs import short_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,9 @@ class Total:
     parties: frozenset[int]
     noise_variance: float
     residual_variance: float
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def total(transcript: Transcript) -> Total:

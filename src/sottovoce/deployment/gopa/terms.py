@@ -14,6 +14,7 @@ from sottovoce.deployment.gopa.masks import Masks
 from sottovoce.deployment.gopa.rounded_gaussian import RoundedGaussian
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_whole
+from sottovoce.reprs import short_repr
 
 RUN_BYTES = 16
 
@@ -55,6 +56,9 @@ class Terms:
     minimum_neighbours: int
     publish_until: int
     drops_from: int
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         """Collect everything that is wrong and report it at once."""

@@ -16,6 +16,7 @@ import numpy as np
 from sottovoce.accounting import Guarantee
 from sottovoce.errors import ConfigError
 from sottovoce.noise import Noise
+from sottovoce.reprs import short_repr
 
 STANDARD_ERRORS = 2.0  # a smaller distance is a tie
 NO_GUARANTEE = "no guarantee"
@@ -67,6 +68,9 @@ class Row:
     epsilon_of_repeats: float | None
     reason: str
     measured: Mapping[str, Measured]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -178,6 +182,9 @@ class Comparison:
     tail: int
     notes: tuple[str, ...]
     description: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def observers(self) -> tuple[str, ...]:

@@ -48,6 +48,12 @@ class Config(Section):
             raise PydanticCustomError("disagreements", "{messages}", {"messages": found})
         return self
 
+    def __repr__(self) -> str:
+        """The name, and the kind of every part."""
+        kinds = {name: getattr(self, name).kind for name in ("topology", "problem", "algorithm", "noise")}
+        parts = ", ".join(f"{name}={kind!r}" for name, kind in kinds.items())
+        return f"Config({self.experiment.name!r}, rounds={self.experiment.rounds}, {parts})"
+
     def as_dict(self) -> dict[str, Any]:
         """The configuration as plain values, for JSON; `Config.model_validate` takes it back."""
         return self.model_dump(mode="json", exclude_none=True)

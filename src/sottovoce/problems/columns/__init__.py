@@ -33,3 +33,7 @@ __all__ = [
     "read_table",
     "table",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sottovoce.problems.columns.coding import Value, numbers, positions, yes_or_no
 from sottovoce.problems.columns.table import Table
 from sottovoce.problems.complaints import Complaint, of_cells
+from sottovoce.reprs import short_repr
 from sottovoce.wording import brief, brief_value
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,9 @@ class Column:
     other: bool = False
     missing: Value | None = None
     indicator: bool = False
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from sottovoce.problems.columns.column import Column, fill_in_wrong, scaled, sho
 from sottovoce.problems.columns.table import Table, table
 from sottovoce.problems.complaints import Complaint, of_cells, of_column, refuse
 from sottovoce.problems.loaders import add_intercept, unit_norm
+from sottovoce.reprs import short_repr
 from sottovoce.wording import brief, brief_value, suggest
 
 Floats = NDArray[np.float64]
@@ -74,6 +75,9 @@ class Schema:
     drop: tuple[str, ...] = ()
     unit_norm: bool = False
     intercept: bool = False
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def __post_init__(self) -> None:
         for name in ("unscaled", "booleans", "indicators", "drop", "labels"):

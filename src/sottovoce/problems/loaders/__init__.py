@@ -104,3 +104,7 @@ __all__ = [
     "scale_features",
     "unit_norm",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

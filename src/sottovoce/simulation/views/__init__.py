@@ -6,3 +6,7 @@ from sottovoce.simulation.views.program import Seen, Statistic
 from sottovoce.simulation.views.recorded import Views, layout, measure, observe, views
 
 __all__ = ["Board", "Layout", "Seen", "Statistic", "Views", "layout", "measure", "observe", "views"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -26,6 +26,7 @@ from sottovoce.algorithms import Algorithm, SilentAgents
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.numbers import is_whole
 from sottovoce.observers import Observer
+from sottovoce.reprs import short_repr
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.participants import draw_published
 
@@ -41,6 +42,9 @@ class Board(NamedTuple):
     members: Array  # [K] bool: the observer's, named or not
     picks: Array  # [K, k] whom each agent picked
     parts: Array  # [K] the row that holds each agent's value, alone or in a sum; -1: none does
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class MaskPlan(NamedTuple):

@@ -21,6 +21,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.linear import centroid, exchange_topologies
 from sottovoce.noise import RELAY, Noise, NoiseMap, bind, known_sources
 from sottovoce.observers import Observer, View, view
+from sottovoce.reprs import short_repr
 from sottovoce.simulation.rounds.links import possible_links
 from sottovoce.simulation.rounds.neighbours import Group, group_by_width
 from sottovoce.simulation.rounds.perturbation import same_structure
@@ -47,6 +48,9 @@ class Layout:
     broadcast: bool
     final_model: bool
     noisy_gradients: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Channel(NamedTuple):

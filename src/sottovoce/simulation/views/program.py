@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.algorithms import Exchange
+from sottovoce.reprs import short_repr
 from sottovoce.schedules import running_round
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.cache import enable_compilation_cache
@@ -52,6 +53,9 @@ class Seen(NamedTuple):
     sources: tuple[Array, ...]
     board: Board | None = None  # what is public of masks; None: there are none
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class Statistic(NamedTuple):
     """Something computed along the way, so that long views need not be held. Pure functions of one run."""
@@ -59,6 +63,9 @@ class Statistic(NamedTuple):
     init: Callable[[], Any]  # the carry before the first round
     update: Callable[[Any, Seen, Array], Any]  # (carry, seen, round from 1) -> carry
     finish: Callable[[Any, Array], Any]  # (carry, final model [d], zero for who does not get it) -> result
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Turn(NamedTuple):

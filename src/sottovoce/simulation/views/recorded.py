@@ -30,6 +30,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.linear import check_parts, check_together
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
+from sottovoce.reprs import short_repr
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.views.masks import Board
@@ -67,6 +68,9 @@ class Views:
     sources: tuple[np.ndarray, ...]
     final_model: np.ndarray | None
     board: Board | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def repeats(self) -> int:
