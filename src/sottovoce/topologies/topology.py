@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +21,8 @@ from scipy import sparse
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.numbers import checked, whole
-from sottovoce.reprs import short_repr
 from sottovoce.topologies import spectrum
+from sottovoce.topologies.active_links import ActiveLinks
 from sottovoce.topologies.left_stochastic import left_stochastic, require_connected
 from sottovoce.topologies.schedules import Dropout, Listed, RandomPair, Schedule, Static, Walk, describe_schedule
 from sottovoce.topologies.weights import DENSE_LIMIT, one_way_link
@@ -31,19 +31,6 @@ STATIC = Static()
 MATRIX_LIMIT = 5000  # agents up to which a dense [K, K] matrix is handed out
 
 _Entry = TypeVar("_Entry", bound=np.generic)
-
-
-class ActiveLinks(NamedTuple):
-    """The weights of one round. Every link is listed, active or not, so that link ids hold over rounds."""
-
-    senders: NDArray[np.int64]  # [E]
-    receivers: NDArray[np.int64]  # [E]
-    weights: NDArray[np.float64]  # [E], 0 where the link is inactive
-    self_weights: NDArray[np.float64]  # [K]
-    perron: NDArray[np.float64]  # [K], weights of the centroid
-
-    def __repr__(self) -> str:
-        return short_repr(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
