@@ -71,7 +71,12 @@ def test_tables_verdicts_and_files(sottovoce, file, tmp_path):
     notes = result.stdout[result.stdout.index("Who wins") :].splitlines()
     assert max(map(len, notes)) <= 80
     written = {path.name for path in (tmp_path / "found").iterdir()}
-    figures = {f"frontier-msd-{name}.{kind}" for name in ("centroid", "average") for kind in ("png", "svg")}
+    figures = {
+        f"frontier-msd-{name}-{algorithm}.{kind}"
+        for name in ("centroid", "average")
+        for algorithm in ("atc", "cta")
+        for kind in ("png", "svg")
+    }
     assert written == {"comparison.json", "comparison.csv"} | figures
 
 

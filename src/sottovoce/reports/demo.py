@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from sottovoce.experiments import Demonstration
 from sottovoce.reports.files import save
 from sottovoce.reports.labels import label_distribution
@@ -14,7 +16,8 @@ def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:
     experiment = found.experiment
     problem, topology = experiment.problem, experiment.topology
     data = f"{problem.num_agents} hospitals, breast-cancer records of Wisconsin"
-    labels = [problem.arrays["targets"][k, :n].astype(int) for k, n in enumerate(problem.sizes)]
+    named = np.array(["malignant", "benign"])
+    labels = [named[(problem.arrays["targets"][k, :n] > 0).astype(int)] for k, n in enumerate(problem.sizes)]
     return [
         *run_figure(
             found.noisy,
@@ -35,6 +38,6 @@ def demo_figures(found: Demonstration, folder: str | Path) -> list[Path]:
             label_distribution(labels, title="Who has which patients"),
             folder,
             "labels",
-            caption=f"{data}: how many records with each label every hospital learns from (1: benign, -1: malignant).",
+            caption=f"{data}: how many records with each label every hospital learns from.",
         ),
     ]

@@ -131,7 +131,7 @@ def _paint_lines(axes: Axes, panel: Panel) -> None:
 def _paint_axis(axes: Axes, which: str, given: Axis) -> None:
     if given.scale == "log":
         getattr(axes, f"set_{which}scale")("log", nonpositive="clip")
-    getattr(axes, f"set_{which}label")(_wrapped(given.label, AXIS_LETTERS))
+    getattr(axes, f"set_{which}label")(_wrapped(given.label, AXIS_LETTERS if which == "y" else 2 * AXIS_LETTERS))
     axis = axes.xaxis if which == "x" else axes.yaxis
     if given.ticks is not None:
         names = dict(given.ticks)

@@ -20,7 +20,7 @@ from sottovoce.reports.pictures.pair_pictures import (
 from sottovoce.topologies import Topology
 
 MU = "mu (Gaussian differential privacy)"
-GUESSED = "A guess which of two equally likely versions of the data an agent holds is right so often at most."
+GUESSED = "Shown is how often the best guess is right which of two equally likely versions of its data an agent holds."
 OBSERVER = "Observer: one agent, who reads what it receives and knows its own noise."
 SOURCE = "Source: sottovoce, docs/guarantees.md."
 
