@@ -68,7 +68,7 @@ def draft(data: Sequence[str], found: Survey, roles: Roles) -> str:
         *_categories(found, roles),
         *_missing(found, roles),
         *_privacy(roles),
-        *_experiment(sources),
+        *_experiment(sources, kind),
         *_topology(owned=owned),
         *_algorithm(kind),
     ]
@@ -232,11 +232,14 @@ def _privacy(roles: Roles) -> Iterable[str]:
     yield ""
 
 
-def _experiment(sources: Sequence[str]) -> Iterable[str]:
+def _experiment(sources: Sequence[str], kind: str) -> Iterable[str]:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(sources[0]).stem).strip("-._") if len(sources) == 1 else ""
     yield "[experiment]"
     yield f'name = "{name or "own-data"}"' + _remark("names the folder of results")
     yield 'rounds = "FILL IN: averages of all agents, such as 20 to 50; every one of them shows something, so that more take more noise"'
+    if kind == "logistic_regression":
+        yield "# With unit_norm = true in [problem], `sv.recommended_setting(records=, parameters=, epsilon=, delta=)` proposes rounds, step_size"
+        yield "# and clip from these public numbers alone."
     yield "seed = 0" + _remark(
         "of the simulation, which can be repeated; a model to be given away needs secret noise instead"
     )
@@ -259,7 +262,7 @@ def _topology(*, owned: bool) -> Iterable[str]:
 def _algorithm(kind: str) -> Iterable[str]:
     yield "[algorithm]"
     yield 'kind = "fedavg"'
-    yield f"step_size = {0.2 if kind == 'linear_regression' else 1.0}" + _remark(
+    yield f"step_size = {0.2 if kind == 'linear_regression' else 2.0}" + _remark(
         "shorter if the loss goes up and down, longer if it still falls at the end"
     )
     yield 'aggregation = "gopa"' + _remark("messages are masked in pairs, so that the relay learns sums alone")
