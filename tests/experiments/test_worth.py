@@ -214,3 +214,18 @@ def test_a_distance_to_the_mean_needs_no_records_kept_apart():
     told = module.weigh(parts, run, None).describe()
     assert set(told["rows"]) == {"alone", "together"}
     assert not any("testing" in note for note in told["notes"])
+
+
+def test_whole_gradients_that_are_clipped_and_persons_are_weighed_too(tmp_path):
+    """At w = 0 the whole gradient of an agent is -(2/n) sum x t, ridge and all; in the clear run nothing is clipped."""
+    features, targets = np.ones((2, 4, 1)), np.array([[1.0, 2.0, 3.0, 4.0], [0.1, 0.1, 0.1, 0.1]])
+    problem = sv.problems.linear_regression(features, targets, ridge=100.0).with_gradient_clipping(1.0, "l2")
+    assert shortened(problem, made_up(np.ones(3), np.zeros((1, 2, 1)))) == 0.5
+    private = {**FILE["privacy"], "unit": "agent", "clips": "gradient", "clip": 1e-3}
+    tables = {**FILE, "privacy": private, "experiment": {**FILE["experiment"], "repeats": 1}}
+    _, told = run_and_weigh(parse(tables, source="test"), tmp_path / "run", progress=False)
+    assert told["rows"]["in clear"]["common"] > told["rows"]["together"]["common"]
+    assert any("100 % of the agents" in note for note in told["notes"])
+    parts = experiment()
+    object.__setattr__(parts, "problem", parts.problem.with_persons(records_per_person=2))
+    np.testing.assert_array_equal(models_alone(parts, 3)[0], models_alone(experiment(), 3)[0])

@@ -12,6 +12,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm, Exchange
 from sottovoce.errors import Diverged, UnsupportedClaim
 from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.scores import unclipped
 from sottovoce.noise import none
 from sottovoce.problems import LinearRegression, LogisticRegression, MeanEstimation
 from sottovoce.simulation import simulate
@@ -30,8 +31,7 @@ def models_alone(experiment: Experiment, rounds: int) -> tuple[Models, tuple[str
     Returns:
         ([K, d], notes); no rows where no agent can learn alone.
     """
-    given: Any = experiment.problem  # a dataclass, which its protocol does not say
-    problem = replace(given, clip=None)
+    problem = unclipped(experiment.problem)
     try:
         return np.stack([_optimum(problem, agent) for agent in range(problem.num_agents)]), ()
     except UnsupportedClaim:

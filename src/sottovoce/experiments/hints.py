@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.clipping import vector_norm
+from sottovoce.clipping import Clip, vector_norm
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.scores import Measure
+from sottovoce.experiments.scores import Measure, unclipped
+from sottovoce.problems import ClippedGradients
 from sottovoce.simulation import Run
 
 TENTHS = 10
@@ -88,33 +89,43 @@ def _step(experiment: Experiment, factor: float) -> str:
 
 
 def _clipping(experiment: Experiment, run: Run) -> list[str]:
-    """How many records' gradients the clip shortens where the run ended."""
+    """How many gradients the clip shortens where the run ended."""
+    clip, whose = clip_of(experiment.problem)
     share = shortened(experiment.problem, run)
-    if share is None or SELDOM < share < OFTEN:
+    if clip is None or share is None or SELDOM < share < OFTEN:
         return []
-    bound = experiment.problem.clip.bound  # type: ignore[union-attr]
-    active = f"At the end the clip shortens the gradients of {100 * share:.0f} % of the records"
+    active = f"At the end the clip shortens the gradients of {100 * share:.0f} % of the {whose}"
     if share >= OFTEN:
         return [
-            f"{active}, so that they pull less than they would. Try privacy.clip={2 * bound:g}; at the same epsilon noise doubles with it."
+            f"{active}, so that they pull less than they would. Try privacy.clip={2 * clip.bound:g}; at the same epsilon noise doubles with it."
         ]
-    return [f"{active}. Try privacy.clip={bound / 2:g}: at the same epsilon the noise is half as large."]
+    return [f"{active}. Try privacy.clip={clip.bound / 2:g}: at the same epsilon the noise is half as large."]
+
+
+def clip_of(problem: Any) -> tuple[Clip | None, str]:
+    """The bound on gradients, and whose they are: those of single records, or whole ones of agents."""
+    return (problem.gradient_clip, "agents") if isinstance(problem, ClippedGradients) else (problem.clip, "records")
 
 
 def shortened(problem: Any, run: Run) -> float | None:
-    """The share of records whose gradient the clip shortens at the common model; None where records are not clipped.
+    """The share of gradients that the clip shortens at the common model; None where neither records nor whole gradients are clipped.
 
     Among many records, some of every agent are looked at.
     """
-    if problem.clip is None or run.common is None:
+    clip, whose = clip_of(problem)
+    if clip is None or run.common is None:
         return None
-    plain = {"clip": None, "ridge": 0.0} if "ridge" in {field.name for field in fields(problem)} else {"clip": None}
-    bare, model = replace(problem, **plain), run.common[0].astype(np.float64)
-    each = max(1, MOST_GRADIENTS // problem.num_agents)
-    norms = []
+    bare, model = unclipped(problem), run.common[0].astype(np.float64)
+    if whose == "records" and "ridge" in {field.name for field in fields(bare)}:
+        bare = replace(
+            bare, ridge=0.0
+        )  # added after single records are clipped, but inside the clip of a whole gradient
+    each, found = max(1, MOST_GRADIENTS // problem.num_agents), []
     for agent, size in enumerate(problem.sizes[:MOST_GRADIENTS]):
         data = {name: array[agent] for name, array in bare.arrays.items()}
+        if whose == "agents":
+            found.append(bare.gradient(model, data))
+            continue
         for index in np.unique(np.linspace(0, size - 1, min(int(size), each)).astype(int)):
-            gradient = bare.batch_gradient(model, bare.records(data, np.array([index])))
-            norms.append(float(vector_norm(np.asarray(gradient), problem.clip.norm)))
-    return float((np.array(norms) > problem.clip.bound).mean())
+            found.append(bare.batch_gradient(model, bare.records(data, np.array([index]))))
+    return float((vector_norm(np.asarray(found), clip.norm) > clip.bound).mean())

@@ -6,13 +6,13 @@ a mean      distance: how far the model is from the mean over all agents of thei
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.problems import Problem
+from sottovoce.problems import ClippedGradients, Problem
 
 Name = Literal["accuracy", "error", "distance"]
 
@@ -92,6 +92,12 @@ def measure_of(experiment: Experiment) -> Measure:
         held_out=held_out,
         without_learning=error(float(learnt[1].mean())),
     )
+
+
+def unclipped(problem: Any) -> Any:
+    """The same problem as those see it who need no protection: nothing is clipped, and records are about nobody in particular."""
+    bare = problem.problem if isinstance(problem, ClippedGradients) else problem
+    return replace(bare, clip=None, persons=None)
 
 
 def _training_records(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

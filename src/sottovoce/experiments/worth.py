@@ -11,7 +11,7 @@ guarantee covers: they are for whoever has the data. They are kept apart from th
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sottovoce.experiments.durable_files import write_json
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.hints import hints
 from sottovoce.experiments.run import run_built
-from sottovoce.experiments.scores import Measure, measure_of
+from sottovoce.experiments.scores import Measure, measure_of, unclipped
 from sottovoce.noise import none
 from sottovoce.simulation import Run, common_models, simulate
 
@@ -126,10 +126,9 @@ def run_in_clear(config: Config, experiment: Experiment, rounds: int, *, progres
         rounds: of the run to compare with, which a budget may have cut short.
         progress: show a bar.
     """
-    problem: Any = experiment.problem
     try:
         clear: Run = simulate(
-            replace(problem, clip=None),
+            unclipped(experiment.problem),
             experiment.topology,
             config.algorithm.algorithm(experiment.topology, None),
             none(),
