@@ -134,3 +134,31 @@ def test_a_run_on_plain_numbers_predicts_for_plain_numbers(sottovoce, small, tmp
     np.testing.assert_allclose([float(row["prediction"]) for row in rows], expected, rtol=1e-6)
     (tmp_path / "new.csv").write_text("a,b,c\n1,2,3\n")
     assert "[N, 2]" in sottovoce("predict", "out", "new.csv", "--out", "q.csv").stderr
+
+
+def test_three_files_of_numbers_to_predict_are_answered_in_their_own_units(sottovoce, tmp_path):
+    generator, days = np.random.default_rng(4), []
+    for name in ("basel", "bern", "genf"):
+        ages = generator.integers(20, 90, size=30)
+        own = 4 + 0.2 * (ages - 20) + generator.normal(size=30)
+        days += own.round(1).tolist()
+        lines = [f"{age},{day:.1f}" for age, day in zip(ages, own, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["age,days", *lines]) + "\n")
+    (tmp_path / "stay.toml").write_text(
+        '[experiment]\nname = "stay"\nrounds = 200\n[topology]\nkind = "complete"\n[algorithm]\nkind = "atc"\nstep_size = 0.3\n'
+        '[noise]\nkind = "none"\n[problem]\nkind = "linear_regression"\ndata = ["basel.csv", "bern.csv", "genf.csv"]\ntarget = "days"\n'
+        "bounds = { age = [0, 120], days = [0, 60] }\nintercept = true\nridge = 0.0\n"
+    )
+    printed = sottovoce("run", "stay.toml", "--out", "out", "--json")
+    assert printed.exit_code == 0, printed.output
+    told = json.loads(printed.stdout)["owner_only"]
+    assert told["measure"] == "error"
+    assert told["rows"]["without learning"]["common"] == pytest.approx(np.std(days))
+    assert told["rows"]["together"]["common"] == pytest.approx(1.0, abs=0.2)  # the noise that these days have
+    assert told["rows"]["together"]["explained"] > 0.9
+    assert "in clear" not in told["rows"]  # the run itself is
+    (tmp_path / "new.csv").write_text("age\n20\n70\n")
+    assert sottovoce("predict", "out", "new.csv", "--out", "p.csv", "--agent", "bern").exit_code == 0
+    answers = [float(row["prediction"]) for row in csv.DictReader((tmp_path / "p.csv").read_text().splitlines())]
+    np.testing.assert_allclose(answers, [4, 14], atol=0.8)
+    assert "no probabilities" in sottovoce("predict", "out", "new.csv", "--out", "q.csv", "--proba").stderr

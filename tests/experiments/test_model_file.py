@@ -141,6 +141,11 @@ def test_the_guarantee_is_said_in_words(finished):
     assert in_words({"guarantees": [row]}) == [
         "Nothing is hidden from the server, which sees what agents send it (epsilon is infinite)."
     ]
+    row = {**row, "observer": "server and 50 % of the agents", "epsilon": {"1e-05": 4.0}}
+    assert in_words({"guarantees": [row]}) == [
+        "For the server and 50 % of the agents, which put together what they are sent and what they know, epsilon is at most 4 at delta = 1e-05 "
+        "when all data of one agent are added or removed; one run of 2 rounds."
+    ]
 
 
 def test_who_is_given_the_two_files_predicts_as_the_owner_does(finished, shared):

@@ -25,7 +25,7 @@ def in_words(stated: Mapping[str, Any] | None) -> list[str]:
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    who = " together with ".join(_SEES.get(part.split()[0], part) for part in row["observer"].split(" + "))
+    who = " together with ".join(map(_who, row["observer"].split(" + ")))
     change = "replaced by any other" if row["adjacency"] == "replace" else "added or removed"
     change = "replaced by any others" if row["unit"] != "record" and row["adjacency"] == "replace" else change
     (delta, epsilon), *_ = row["epsilon"].items()
@@ -36,6 +36,13 @@ def _sentence(row: Mapping[str, Any]) -> str:
         f"For {who}, epsilon is at most {shown(epsilon, 4)} at delta = {delta} when {what} {_be(row['unit'])} {change}; one run of "
         f"{row['rounds']} rounds."
     )
+
+
+def _who(observer: str) -> str:
+    """Who looks, and at what, without numbers of agents."""
+    if observer.startswith("server and "):
+        return f"the {observer}, which put together what they are sent and what they know"
+    return _SEES.get(observer.split()[0], observer)
 
 
 def _be(unit: str) -> str:
