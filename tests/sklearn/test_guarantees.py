@@ -121,10 +121,12 @@ def test_the_words_say_that_the_model_must_not_be_released(fitted):
         "the classes are public: they were taken from the labels",
         "every agent's number of records is public",
         "several rows about one person are not protected together",
-        "choosing among fits by scores on private records, as GridSearchCV does, is covered by no guarantee",
+        "choosing among fits by scores on private records, as GridSearchCV does: a model chosen so has no guarantee",
     ):
         assert words in said.statement
     assert str(said) == said.statement
+    expected = "FitGuarantee(epsilon=2, delta=1e-05, observer='eavesdropper', unit='record', adjacency='replace', of 1 fit, releasable=False)"
+    assert repr(said) == expected
 
 
 def test_declared_classes_are_not_called_taken_from_the_labels(frame, privacy):

@@ -55,6 +55,11 @@ def test_the_best_on_the_public_records_is_chosen(found, public):
     assert f"best score {max(scores):.4g} on public records" in str(found)
 
 
+def test_a_search_is_shown_in_a_line(found):
+    assert repr(found).startswith("Search(4 fits, epsilon=")
+    assert repr(found).endswith(f"of all together, best_parameters={found.best_parameters!r})")
+
+
 def test_no_score_looks_at_a_private_record(frame, privacy, public):
     seen = []
 

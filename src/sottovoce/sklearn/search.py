@@ -16,6 +16,7 @@ from sklearn.model_selection import ParameterGrid
 
 from sottovoce.accounting import gaussian
 from sottovoce.errors import ConfigError
+from sottovoce.rounding import shown
 from sottovoce.sklearn.decentralized import Decentralized
 from sottovoce.sklearn.demands import demands_of
 from sottovoce.sklearn.owners import owned_records
@@ -33,7 +34,7 @@ class Tried(NamedTuple):
     epsilon: float  # of this fit alone, for the first observer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Search:
     """What a search found.
 
@@ -53,6 +54,9 @@ class Search:
     def epsilon(self) -> float:
         """Of all fits together, for the first observer."""
         return self.guarantees[0].epsilon
+
+    def __repr__(self) -> str:
+        return f"Search({len(self.tried)} fits, epsilon={shown(self.epsilon, 6)} of all together, best_parameters={self.best_parameters!r})"
 
     def __str__(self) -> str:
         best = max(one.score for one in self.tried)

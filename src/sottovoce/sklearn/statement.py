@@ -8,10 +8,12 @@ from sottovoce.problems import Adjacency, Unit
 from sottovoce.rounding import shown
 
 INVENTED = "the {agents} agents are invented: records were dealt out to them at random"
-CHOSEN_BY_SCORES = "choosing among fits by scores on private records, as GridSearchCV does, is covered by no guarantee"
+CHOSEN_BY_SCORES = (
+    "choosing among fits by scores on private records, as GridSearchCV does: a model chosen so has no guarantee"
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FitGuarantee:
     """What is proven of a fit for one observer, and why its model must not be released.
 
@@ -56,6 +58,13 @@ class FitGuarantee:
         use = "The model may be released." if self.releasable else f"The model must not be released: {self.reason}."
         return f"{head} {use} It assumes: {'; '.join(self.assumptions)}. Not covered: {'; '.join(self.notes)}."
 
+    def __repr__(self) -> str:
+        fits = "1 fit" if self.fits == 1 else f"{self.fits} fits"
+        return (
+            f"FitGuarantee(epsilon={shown(self.epsilon, 6)}, delta={self.delta:g}, observer={self.observer!r}, unit={self.unit!r}, "
+            f"adjacency={self.adjacency!r}, of {fits}, releasable={self.releasable})"
+        )
+
     def __str__(self) -> str:
         return self.statement
 
@@ -70,7 +79,11 @@ def stated(found: Guarantee, *, delta: float, seed: int, premises: tuple[str, ..
         premises: what it rests on beyond the account.
         sees_model: whether the observer is given the fitted model.
     """
-    notes: tuple[str, ...] = (CHOSEN_BY_SCORES, "scores on private records are exact statistics of them")
+    notes: tuple[str, ...] = (
+        CHOSEN_BY_SCORES,
+        "scores on private records, which are exact statistics of them",
+        "any further fit on these records, which is one more release",
+    )
     if not sees_model:
         notes = (
             f"giving the fitted model to {found.observer}; ask for observer='...+final_model' to count that",
