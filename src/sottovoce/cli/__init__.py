@@ -18,6 +18,7 @@ from sottovoce.cli.calibrate import calibrate
 from sottovoce.cli.check import check
 from sottovoce.cli.compare import compare
 from sottovoce.cli.demo import demo
+from sottovoce.cli.docs import docs
 from sottovoce.cli.doctor import doctor
 from sottovoce.cli.examples import epilog
 from sottovoce.cli.gradients import gradients
@@ -95,7 +96,7 @@ def main_options(
 
 
 for _command in (
-    demo, new, check, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, doctor,
+    demo, new, check, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs, doctor,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices")
     app.command(_name, epilog=epilog(_name))(_command)

@@ -12,7 +12,7 @@ from sottovoce.errors import ConfigError
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="A TOML configuration with a table \\[compare].")],
+    file: Annotated[Path, typer.Argument(help="A TOML configuration with a table \\[compare], or rizk-regression.")],
     overrides: OverridesArgument = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/compare-NAME).")] = None,
     as_json: JsonOption = False,

@@ -18,9 +18,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calibrate": ("sottovoce calibrate my.toml --epsilon 2", "sottovoce calibrate my.toml --noise 0.2"),
     "pairwise": ("sottovoce pairwise my.toml --attacker 3",),
     "gradients": ("sottovoce gradients my.toml",),
-    "compare": ("sottovoce compare comparisons/rizk-regression.toml",),
+    "compare": ("sottovoce compare rizk-regression",),
     "reproduce": ("sottovoce reproduce list", "sottovoce reproduce cyffers2022-walk"),
     "list": ("sottovoce list",),
+    "docs": ("sottovoce docs", "sottovoce docs guarantees"),
     "doctor": ("sottovoce doctor",),
 }
 

@@ -72,6 +72,11 @@ def _chosen(name: str, wish: _Wish) -> "list[tuple[Reproduction, dict[str, Any] 
 
     names = list_reproductions() if name == "all" else [name]
     chosen = [read_reproduction(each, wish.overrides) for each in names]
+    shipped = [each for each in chosen if each.comes_with_package]
+    if wish.accept is not None and shipped:
+        raise ConfigError(
+            f"--accept would write into the installed package, {shipped[0].folder}. Copy this folder and give the path of the copy."
+        )
     compared = not wish.overrides and wish.accept is None
     return [(each, read_expected(each) if compared else None) for each in chosen]
 

@@ -7,6 +7,7 @@ A reproduction is a folder with `config.toml` (an ordinary configuration plus `[
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,6 +63,11 @@ class Reproduction:
     claims: tuple[ClaimSection, ...]
     privacy_studies: tuple[PrivacyStudySection, ...] = ()
 
+    @property
+    def comes_with_package(self) -> bool:
+        """Whether its folder is part of the installed package, where nothing may be written."""
+        return self.folder.absolute().is_relative_to(_shipped())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
@@ -72,12 +78,15 @@ class Outcome:
     verdicts: tuple[Verdict, ...]
 
 
+def _shipped() -> Path:
+    """The folder of the reproductions that come with the package."""
+    return Path(str(files("sottovoce.studies") / "reproductions"))
+
+
 def reproductions_folder() -> Path:
-    """The folder `reproductions` of the working directory, or of the checkout this package was installed from."""
-    for candidate in (Path("reproductions"), Path(__file__).parents[3] / "reproductions"):
-        if candidate.is_dir():
-            return candidate
-    raise ConfigError("no folder `reproductions` here; run this in a checkout of the project, or give a folder's path.")
+    """The folder `reproductions` of the working directory where that holds any, else the one that comes with the package."""
+    own = Path("reproductions")
+    return own if any(own.glob("*/config.toml")) else _shipped()
 
 
 def list_reproductions() -> dict[str, str]:
@@ -89,7 +98,7 @@ def list_reproductions() -> dict[str, str]:
 
 
 def read_reproduction(folder: str | Path, overrides: Sequence[str] = ()) -> Reproduction:
-    """Read a reproduction from its folder, or from `reproductions/` when only its name is given.
+    """Read a reproduction from its folder, or by its name from `reproductions/` here or from the package.
 
     Overrides replace keys of the base configuration, which the studies then vary; "name.key" replaces a key of the privacy study with this
     name.
@@ -126,11 +135,11 @@ def _folder(given: Path) -> Path:
     """The folder of a reproduction, given as such or by its name alone."""
     if (given / "config.toml").is_file():
         return given
-    named = reproductions_folder() / given
-    if not (named / "config.toml").is_file():
-        known = ", ".join(path.parent.name for path in sorted(reproductions_folder().glob("*/config.toml")))
-        raise ConfigError(f"no reproduction {str(given)!r}; known: {known}.")
-    return named
+    for folder in (reproductions_folder(), _shipped()):
+        if (folder / given / "config.toml").is_file():
+            return folder / given
+    known = ", ".join(path.parent.name for path in sorted(reproductions_folder().glob("*/config.toml")))
+    raise ConfigError(f"no reproduction {str(given)!r}; known: {known}.")
 
 
 def _tables(data: dict[str, Any], name: str, path: Path) -> list[dict[str, Any]]:

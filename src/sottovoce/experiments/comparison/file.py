@@ -20,6 +20,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -73,7 +74,7 @@ def read_comparison(
     """Read a comparison, with `section.key=value` overrides on top.
 
     Args:
-        path: of the file.
+        path: of the file, or the name of a comparison that comes with the package.
         overrides: used instead of what the file says.
         say: told what of the file was left out because another kind was chosen.
 
@@ -81,7 +82,8 @@ def read_comparison(
         ConfigError: naming the file, and what is wrong in it.
         IncompatibleChoice: parts are valid but not together.
     """
-    data = read_toml(Path(path), overrides, say=say)
+    path = _shipped_or_own(Path(path))
+    data = read_toml(path, overrides, say=say)
     section = _section(data.pop("compare", None), str(path))
     _refuse_idle_tables(data, str(path))
     base = {**data, "noise": {"kind": "none"}}
@@ -177,6 +179,13 @@ def _csv(comparison: Comparison) -> str:
         numbers = [plain["measures"].get(name, {}).get(part) for name in comparison.measures for part in parts]
         writer.writerow([*(plain[key] for key in fixed), *numbers, plain["reason"]])
     return text.getvalue()
+
+
+def _shipped_or_own(path: Path) -> Path:
+    """Where the file is: a bare name that is no file here may be that of a comparison in the package."""
+    shipped = Path(str(files("sottovoce.experiments.comparison") / "comparisons" / f"{path.name}.toml"))
+    bare = len(path.parts) == 1 and not path.suffix
+    return shipped if bare and not path.exists() and shipped.is_file() else path
 
 
 def _section(table: Any, source: str) -> CompareSection:
