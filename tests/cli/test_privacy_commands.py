@@ -162,6 +162,9 @@ def test_gradients_shows_norms_and_warns(sottovoce, private):
     assert "median" in text
     assert "A clip chosen by private data costs privacy budget" in flat(text)
     assert "public or synthetic data" in flat(text)
+    assert "The clip acts on the gradient of every record" in found["notes"][0]
+    whole = loaded(sottovoce("gradients", private, "privacy.unit=agent", "privacy.clips=gradient", "--json"))
+    assert "The clip acts on every agent's whole gradient, ridge and all" in whole["notes"][0]
 
 
 def test_run_prints_and_keeps_guarantees_and_spending(sottovoce, private, tmp_path):

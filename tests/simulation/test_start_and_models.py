@@ -102,6 +102,7 @@ def test_parameters_may_be_the_start(clipped):
     np.testing.assert_array_equal(flat, [3.0, 1.0, 1.0])  # leaves in the order of their names
     runs = [run(problem, rounds=1, start=given, record=["loss"]) for given in (start, flat)]
     np.testing.assert_array_equal(runs[0].models, runs[1].models)
+    assert runs[0].structure.keys() == start.keys()
 
 
 @pytest.mark.parametrize(

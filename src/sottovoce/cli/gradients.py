@@ -17,6 +17,10 @@ MEANING = (
     "The clip acts on the gradient of every record, whatever the unit, and not on the "
     "ridge; the rows of agents are their averages. The histogram runs from 0 to the largest norm."
 )
+MEANING_WHOLE = (
+    "The clip acts on every agent's whole gradient, ridge and all, which are the rows of agents; those of records are without the ridge. "
+    "The histogram runs from 0 to the largest norm."
+)
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -43,9 +47,11 @@ def gradients(
         for each in found
     ]
     shown = table(header, rows, keys=2, title="lengths of gradients, without noise and without clipping")
-    meaning = [] if quiet else [wrapped(MEANING)]
+    whole = any(each.whose == "agent" and each.above_clip is not None for each in found)
+    said = MEANING_WHOLE if whole else MEANING
+    meaning = [] if quiet else [wrapped(said)]
     show(
-        {"norms": [each.describe() for each in found], "notes": [MEANING, WARNING]},
+        {"norms": [each.describe() for each in found], "notes": [said, WARNING]},
         as_json=as_json,
         text=Group(shown, *meaning, wrapped(WARNING, style="bold")),
         notes=notes,

@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
-from sottovoce.problems import CustomLoss
+from sottovoce.problems import ClippedGradients, CustomLoss
 from sottovoce.simulation.common_model import common_models
 from sottovoce.simulation.run import Run, join
 from sottovoce.simulation.settings import Settings
@@ -158,4 +158,5 @@ def _room_for_models(
 
 def _structure(problem: Any) -> Any:
     """The pytree of a user's own parameters; None where a problem has none."""
-    return problem.initial_parameters if isinstance(problem, CustomLoss) else None
+    inner = problem.problem if isinstance(problem, ClippedGradients) else problem
+    return inner.initial_parameters if isinstance(inner, CustomLoss) else None
