@@ -3,7 +3,7 @@ import pytest
 
 from sottovoce.errors import ConfigError
 from sottovoce.reports import label_distribution
-from sottovoce.reports.labels import MAX_LABELS
+from sottovoce.reports.pictures.label_picture import MAX_LABELS
 
 
 def random_labels(num_labels, agents=5, seed=0):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from sottovoce.reports import learning_curves, style
+from sottovoce.reports import learning_curves
+from sottovoce.reports.pictures import colours
 
 # Machado, Oliveira & Fernandes 2009, severity 1.0, on linear RGB.
 VISION = {
@@ -36,7 +37,7 @@ def closest(palette, vision):
 
 @pytest.mark.parametrize("vision", VISION)
 def test_colours_differ_for_every_kind_of_vision(vision):
-    assert closest((*style.PALETTE, "white", "black"), VISION[vision]) > 15  # about 2 is just noticeable
+    assert closest((*colours.PALETTE, "white", "black"), VISION[vision]) > 15  # about 2 is just noticeable
 
 
 def test_the_test_of_colours_rejects_red_and_green_of_equal_lightness():
@@ -45,10 +46,9 @@ def test_the_test_of_colours_rejects_red_and_green_of_equal_lightness():
 
 
 def test_all_lines_differ_and_neighbours_differ_without_colour():
-    looks = [style.line_look(position) for position in range(style.MAX_LINES)]
-    assert len(set(looks)) == style.MAX_LINES
-    for one, two in itertools.pairwise(looks):
-        assert one.linestyle != two.linestyle
+    found = list(colours.looks([f"line {number}" for number in range(24)]).values())
+    assert len(set(found)) == 24
+    for one, two in itertools.pairwise(found):
         assert one.marker != two.marker
 
 

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-from sottovoce.reports.networks import MAX_AGENTS, network
+from sottovoce.reports.networks import network
 from sottovoce.reports.painting import percent_tick
 from sottovoce.reports.pictures.colours import VERMILION
+from sottovoce.reports.pictures.network_picture import MAX_AGENTS
 from sottovoce.topologies import Topology
 
 ATTACKER = VERMILION

@@ -8,11 +8,10 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from sottovoce.errors import ConfigError
 from sottovoce.reports import style
 from sottovoce.reports.caption import put_caption
-
-MAX_LABELS = 12
+from sottovoce.reports.pictures.colours import PALETTE
+from sottovoce.reports.pictures.label_picture import LabelPicture, label_picture
 
 
 def label_distribution(
@@ -31,54 +30,38 @@ def label_distribution(
     Raises:
         ConfigError: no records, values that are not finite, or more than 12 labels that are texts.
     """
-    agents = [np.asarray(values).ravel() for values in targets]
-    labels = _labels(agents)
+    return paint_labels(label_picture(targets, title=title), caption=caption)
+
+
+def paint_labels(picture: LabelPicture, *, caption: str | None = None) -> Figure:
+    """A figure that shows what every agent's data look like."""
     with style.applied():
-        figure, picture = style.new_figure(float(np.clip(3.0 + 0.16 * len(agents), 6.0, 11.0)), 4.0)
-        axes = picture.subplots()
+        figure, whole = style.new_figure(float(np.clip(3.0 + 0.16 * picture.agents, 6.0, 11.0)), 4.0)
+        axes = whole.subplots()
         axes.set_xlabel("agent")
-        if labels is None:
-            _draw_strips(picture, axes, agents)
+        if picture.counts is None:
+            _draw_strips(whole, axes, picture)
         else:
-            _draw_bars(picture, axes, agents, labels)
+            _draw_bars(whole, axes, picture)
         axes.xaxis.set_major_locator(MaxNLocator(15, integer=True))
-        axes.set_xlim(-0.8, len(agents) - 0.2)
+        axes.set_xlim(-0.8, picture.agents - 0.2)
         axes.grid(visible=False, axis="x")
-        style.put_title(axes, title)
+        style.put_title(axes, picture.title or None)
         put_caption(figure, caption)
     return figure
 
 
-def _labels(agents: list[np.ndarray]) -> np.ndarray | None:
-    """The labels that occur, rising; None where targets are numbers, or too many for bars."""
-    present = [values for values in agents if len(values)]
-    if not present:
-        raise ConfigError("targets hold no records; there is nothing to draw. Give one array per agent.")
-    records = np.concatenate(present)
-    numeric = records.dtype.kind in "iufb"
-    labels = np.unique(records)
-    if numeric:
-        if not np.isfinite(labels).all():
-            raise ConfigError("targets hold values that are not finite; remove those records or fill them in.")
-        whole = (labels == np.round(labels.astype(float))).all()
-        return labels if whole and len(labels) <= MAX_LABELS else None
-    if records.dtype.kind not in "US":
-        raise ConfigError(f"targets have type {records.dtype}; they must be numbers or texts.")
-    if len(labels) > MAX_LABELS:
-        raise ConfigError(f"targets hold {len(labels)} texts; at most {MAX_LABELS} labels can be drawn. Group them.")
-    return labels
-
-
-def _draw_bars(picture: SubFigure, axes: Axes, agents: list[np.ndarray], labels: np.ndarray) -> None:
-    below = np.zeros(len(agents))
-    for position, label in enumerate(labels):
-        counts = np.array([np.count_nonzero(values == label) for values in agents], dtype=float)
-        colours = len(style.PALETTE)
+def _draw_bars(whole: SubFigure, axes: Axes, picture: LabelPicture) -> None:
+    assert picture.counts is not None
+    assert picture.colours is not None
+    below = np.zeros(picture.agents)
+    for position, (label, given) in enumerate(picture.counts.items()):
+        counts = np.asarray(given, dtype=float)
         # Neighbouring labels alternate between plain and hatched: without colour they still differ.
-        hatch = style.HATCHES[2 * (position // colours) + position % 2]
+        hatch = style.HATCHES[2 * (position // len(PALETTE)) + position % 2]
         axes.bar(
-            np.arange(len(agents)), counts, bottom=below, width=0.82, label=_text(label), hatch=hatch,
-            color=style.PALETTE[position % colours], edgecolor="white", linewidth=0.5,
+            np.arange(picture.agents), counts, bottom=below, width=0.82, label=label, hatch=hatch,
+            color=picture.colours[label], edgecolor="white", linewidth=0.5,
         )  # fmt: skip
         below += counts
     axes.set_ylabel("records")
@@ -86,26 +69,22 @@ def _draw_bars(picture: SubFigure, axes: Axes, agents: list[np.ndarray], labels:
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     bars, names = axes.get_legend_handles_labels()
     look = {"title": "label", "handlelength": 1.8, "handleheight": 1.1}
-    picture.legend(bars[::-1], names[::-1], loc="outside right upper", **look)
+    whole.legend(bars[::-1], names[::-1], loc="outside right upper", **look)
 
 
-def _draw_strips(picture: SubFigure, axes: Axes, agents: list[np.ndarray]) -> None:
-    present = [agent for agent, values in enumerate(agents) if len(values)]
-    levels = (0.05, 0.25, 0.5, 0.75, 0.95)
-    p5, p25, p50, p75, p95 = np.array([np.quantile(agents[agent], levels) for agent in present]).T
-    thick = float(np.clip(200 / len(agents), 1.5, 7))
-    look = {"color": style.PALETTE[0]}
+def _draw_strips(whole: SubFigure, axes: Axes, picture: LabelPicture) -> None:
+    assert picture.quantiles is not None
+    present = list(picture.quantiles)
+    p5, p25, p50, p75, p95 = np.array(list(picture.quantiles.values())).T
+    thick = float(np.clip(200 / picture.agents, 1.5, 7))
+    look = {"color": PALETTE[0]}
     axes.vlines(present, p5, p95, linewidth=1.0, **look)  # type: ignore[arg-type]
     axes.vlines(present, p25, p75, linewidth=thick, alpha=0.55, **look)  # type: ignore[arg-type]
-    axes.plot(present, p50, "o", markersize=min(thick + 0.5, 5), color=style.PALETTE[1], markeredgecolor="white")
+    axes.plot(present, p50, "o", markersize=min(thick + 0.5, 5), color=PALETTE[1], markeredgecolor="white")
     axes.set_ylabel("target")
     handles = [
-        Line2D([], [], linestyle="", marker="o", markersize=5, color=style.PALETTE[1], label="median"),
+        Line2D([], [], linestyle="", marker="o", markersize=5, color=PALETTE[1], label="median"),
         Line2D([], [], linewidth=5, alpha=0.55, label="25–75 %", **look),  # type: ignore[arg-type]
         Line2D([], [], linewidth=1.0, label="5–95 %", **look),  # type: ignore[arg-type]
     ]
-    picture.legend(handles=handles, loc="outside lower center", ncols=3)
-
-
-def _text(label: object) -> str:
-    return f"{label:g}" if isinstance(label, np.floating | float) else str(label)
+    whole.legend(handles=handles, loc="outside lower center", ncols=3)

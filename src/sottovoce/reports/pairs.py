@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from sottovoce.experiments import VALIDITY, Pairs, distance_rows
 from sottovoce.reports.exposed_agents import MAX_POINTS, exposure
 from sottovoce.reports.files import save
-from sottovoce.reports.networks import MAX_AGENTS
 from sottovoce.reports.painting import paint
+from sottovoce.reports.pictures.network_picture import MAX_AGENTS
 from sottovoce.reports.pictures.pair_pictures import (
     GUESSES,
     attacker_title,

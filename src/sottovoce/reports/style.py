@@ -1,26 +1,15 @@
-"""How every figure looks: colours, line styles, markers, font sizes. Applied per figure; the user's settings stay as they are.
-
-The colours are those of Okabe & Ito without yellow (too light on white) and black (kept for theory), and a dark grey. Lines
-differ in line style and marker too, so that they can be told apart in print without colour.
-"""
+"""How every figure looks: fonts, axes, margins. Applied per figure; the user's settings stay as they are. Colours are in `pictures.colours`."""
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 
-from sottovoce.errors import ConfigError
-
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4D4D4D")
-LINE_STYLES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "///", "xxx", "..")
-THEORY = {"color": "black", "linestyle": (0, (4, 2)), "linewidth": 0.9, "zorder": 4}
-MAX_LINES = len(PALETTE) * len(LINE_STYLES)
 
 RC: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -49,32 +38,6 @@ RC: dict[str, Any] = {
 
 # Settings of the program that shows figures, not of how they look.
 _NOT_LOOKS = ("backend", "interactive", "toolbar", "webagg", "tk.", "figure.hooks", "savefig.directory", "timezone")
-
-
-class LineLook(NamedTuple):
-    """What tells one line from the others."""
-
-    color: str
-    linestyle: Any
-    marker: str
-
-
-def line_look(position: int) -> LineLook:
-    """The look of the line at this position; all up to MAX_LINES differ."""
-    return LineLook(
-        PALETTE[position % len(PALETTE)],
-        LINE_STYLES[(position + position // len(PALETTE)) % len(LINE_STYLES)],
-        MARKERS[(position + position // len(PALETTE)) % len(MARKERS)],
-    )
-
-
-def line_looks(labels: list[str]) -> dict[str, LineLook]:
-    """One look per label, in order."""
-    if len(labels) > MAX_LINES:
-        raise ConfigError(
-            f"{len(labels)} lines were given; at most {MAX_LINES} can be told apart. Draw fewer together."
-        )
-    return {label: line_look(position) for position, label in enumerate(labels)}
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Pictures as values: without Matplotlib, one colour for one thing, labels apart, at most six lines."""
 
+import json
 import subprocess
 import sys
 
@@ -8,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sottovoce as sv
 from sottovoce.errors import ConfigError
 from sottovoce.reports.pictures import colours, words
+from sottovoce.reports.pictures.label_picture import label_picture
+from sottovoce.reports.pictures.network_picture import network_picture
 from sottovoce.reports.pictures.picture import MAX_LINES, Axis, Line, Panel, spread
 
 
@@ -98,3 +102,18 @@ def test_the_package_and_its_values_load_neither_matplotlib_nor_jax():
         "\n"
     )
     assert said[:2] == ["[]", "True"]
+
+
+def test_networks_and_labels_are_plain_values_too():
+    grid = network_picture(sv.topologies.grid(2, 3), colours=np.arange(6), colour_label="records", title="t")
+    plain = json.loads(json.dumps(grid.as_dict()))
+    assert len(plain["places"]) == len(plain["sizes"]) == len(plain["values"]) == 6
+    assert sorted(map(tuple, plain["links"])) == sorted(map(tuple, sv.topologies.grid(2, 3).pairs.tolist()))
+    assert plain["both_ways"]
+    assert network_picture(sv.topologies.federation(3)).relay is not None
+    counted = label_picture([np.array(["no", "yes", "yes"]), np.array(["no"])])
+    assert json.loads(json.dumps(counted.as_dict()))["counts"] == {"no": [1, 1], "yes": [2, 0]}
+    assert counted.colours["no"] != counted.colours["yes"]
+    spread_out = label_picture([np.linspace(0, 1, 101), np.array([])])
+    assert spread_out.counts is None
+    assert spread_out.quantiles == {0: pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))}
