@@ -35,20 +35,20 @@ _USES: dict[str, tuple[str, ...]] = {  # command -> the options it needs here
     "gradients": (),
 }
 _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
-    "demo": ("--out", "--json"),
-    "new": ("--force", "--json"),
-    "run": ("--out", "--json"),
-    "list": ("--json",),
-    "doctor": ("--json",),
-    "account": ("--per-agent", "--explain", "--json"),
-    "calibrate": ("--epsilon", "--delta", "--noise", "--observer", "--json"),
-    "audit": ("--pairs", "--confidence", "--observer", "--attack", "--agent", "--out", "--json"),
-    "pairwise": ("--attacker", "--out", "--json"),
-    "gradients": ("--json",),
-    "compare": ("--out", "--json"),
-    "reproduce": ("--out", "--accept", "--json"),
+    "demo": ("--out", "--json", "--quiet"),
+    "new": ("--force", "--json", "--quiet"),
+    "run": ("--out", "--json", "--quiet"),
+    "list": ("--json", "--quiet"),
+    "doctor": ("--json", "--quiet"),
+    "account": ("--per-agent", "--explain", "--json", "--quiet"),
+    "calibrate": ("--epsilon", "--delta", "--noise", "--observer", "--json", "--quiet"),
+    "audit": ("--pairs", "--confidence", "--observer", "--attack", "--agent", "--out", "--json", "--quiet"),
+    "pairwise": ("--attacker", "--out", "--json", "--quiet"),
+    "gradients": ("--json", "--quiet"),
+    "compare": ("--out", "--json", "--quiet"),
+    "reproduce": ("--out", "--accept", "--json", "--quiet"),
 }
-_FLAGS = {"--json", "--force", "--per-agent", "--explain"}
+_FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain"}
 _OBSERVERS = (
     "eavesdropper", "curious_agent:0", "curious_agent:1+final_model", "coalition:0,1", "server", "colluding_server:0.4", "links:0->1,1->0",
     "final_model", "server+final_model", "coalition:0,1,2,3,4,5,6,7", "links:0->0",

@@ -103,7 +103,7 @@ def test_the_player_sees_files_that_appear_and_runs_that_did_not_finish(tmp_path
         raise ValueError("of some library")
 
     monkeypatch.setattr(command.__globals__["show"].__globals__["typer"], "echo", half)
-    answer = play(Case(family="none", arguments=("new", "a.toml")), tmp_path / "case")
+    answer = play(Case(family="none", arguments=("new", "a.toml", "--json")), tmp_path / "case")
     assert set(answer.changed) == {"a.toml", "out", "out/run.json", "out/x.part"}
     assert set(answer.unfinished) == {"out/run.json", "out/x.part"}
     assert "ValueError" in complaints(CASE, answer)[0]

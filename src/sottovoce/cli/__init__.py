@@ -22,6 +22,7 @@ from sottovoce.cli.docs import docs
 from sottovoce.cli.doctor import doctor
 from sottovoce.cli.examples import epilog
 from sottovoce.cli.gradients import gradients
+from sottovoce.cli.keys import in_keys
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
 from sottovoce.cli.output import complain, paragraph, show
@@ -49,7 +50,7 @@ class _Refusals(TyperGroup):
         except SottovoceError as error:
             if ctx.params["debug"]:
                 raise
-            complain(f"sottovoce: {error}")
+            complain(f"sottovoce: {in_keys(str(error))}")
             raise typer.Exit(3 if isinstance(error, BudgetExhausted) else 2) from error
         except KeyboardInterrupt as stop:
             complain(f"sottovoce: {stop if str(stop) else 'stopped; the same command starts again.'}")
