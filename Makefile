@@ -37,7 +37,7 @@ test-exhaustive: setup
 MODELS := .venv-models
 test-models:
 	test -x $(MODELS)/bin/python || $(PYTHON) -m venv $(MODELS)
-	$(MODELS)/bin/python -m pip install --quiet --editable '.[models]' pytest hypothesis --constraint constraints.txt
+	$(MODELS)/bin/python -m pip install --quiet --editable '.[models]' pytest hypothesis mypy --constraint constraints.txt
 	$(one_thread) $(MODELS)/bin/python -m pytest -m models tests/models
 
 # Mutated files and command lines over every command, most of them in one process; 150 of them are also in the slow suite. A case that

@@ -114,10 +114,25 @@ def test_the_examples_learn_and_say_what_it_costs(name):
     assert float(second.split()[-1]) == pytest.approx(float(first.split()[1].rstrip(";")), abs=2e-3)
 
 
+def page():
+    return "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "models.md").read_text(), re.DOTALL))
+
+
+def test_the_code_of_the_page_has_no_type_errors(tmp_path):
+    (tmp_path / "page.py").write_text(page())
+    # Optax says nothing of its types.
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-optax.*]\nignore_missing_imports = true\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", tmp_path / "mypy.ini", "--cache-dir", tmp_path / "cache"]
+    done = subprocess.run([*command, tmp_path / "page.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    (tmp_path / "page.py").write_text(page().replace('Clip(0.5, "l2")', 'Clip("0.5", "l2")'))
+    done = subprocess.run([*command, tmp_path / "page.py"], capture_output=True, text=True, check=False)
+    assert "incompatible type" in done.stdout, "a wrong type is noticed"
+
+
 def test_the_page_on_models_runs_and_its_numbers_are_true():
-    text = (ROOT / "docs" / "models.md").read_text()
     names: dict[str, object] = {}
-    exec(compile("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), "models.md", "exec"), names)
+    exec(compile(page(), "models.md", "exec"), names)
     assert names["first"].models_by_round.shape == (1, 20, 5, 82)
     assert names["proven"].mu == pytest.approx(np.sqrt(20) * 1.0 / 5 / 0.2)
     assert names["dp_sgd"].mu == pytest.approx(np.sqrt(20) * 0.5 * (2 / 200) / 0.2)
