@@ -65,7 +65,7 @@ def test_the_ridge_that_broke_a_bound_from_outside_keeps_it_inside_the_clip():
     assert found == pytest.approx(2 * BOUND * math.sqrt(rounds - 1) / STD)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     kind=st.sampled_from(["atc", "cta", "consensus"]),
     scheme=st.sampled_from(sorted(SCHEMES)),
