@@ -33,10 +33,15 @@ _USES: dict[str, tuple[str, ...]] = {  # command -> the options it needs here
     "audit": ("--pairs", "60", "--confidence", "0.9"),
     "pairwise": (),
     "gradients": (),
+    "check": (),
 }
 _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "demo": ("--out", "--json", "--quiet"),
-    "new": ("--force", "--json", "--quiet"),
+    "new": (
+        "--template", "--data", "--target", "--owner", "--person", "--kind", "--show-values", "--force", "--json", "--quiet",
+    ),
+    "check": ("--json", "--quiet"),
+    "predict": ("--out", "--agent", "--proba", "--force", "--json", "--quiet"),
     "run": ("--out", "--json", "--quiet"),
     "list": ("--json", "--quiet"),
     "doctor": ("--json", "--quiet"),
@@ -47,8 +52,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "gradients": ("--json", "--quiet"),
     "compare": ("--out", "--json", "--quiet"),
     "reproduce": ("--out", "--accept", "--json", "--quiet"),
-}
-_FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain"}
+}  # fmt: skip
+_FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain", "--show-values", "--proba"}
 _OBSERVERS = (
     "eavesdropper", "curious_agent:0", "curious_agent:1+final_model", "coalition:0,1", "server", "colluding_server:0.4", "links:0->1,1->0",
     "final_model", "server+final_model", "coalition:0,1,2,3,4,5,6,7", "links:0->0",
@@ -109,7 +114,7 @@ def _files(configuration: bytes) -> dict[str, bytes]:
 
 def _arguments(random: Random, file: str, *overrides: str) -> tuple[str, ...]:
     """A command that reads a configuration, with what it needs; now and then in JSON."""
-    command = random.choices(list(_USES), (6, 3, 2, 1, 2, 1))[0]
+    command = random.choices(list(_USES), (6, 3, 2, 1, 2, 1, 3))[0]
     out = ("--out", "out") if command in ("run", "audit", "pairwise") and random.random() < 0.3 else ()
     return (command, file, *overrides, *_USES[command], *out, *(("--json",) if random.random() < 0.2 else ()))
 
@@ -267,12 +272,17 @@ def _folder_case(random: Random) -> Case:
 def _option_case(random: Random) -> Case:
     """Options of every command: too many, too few, unknown, of another command, with values that do not fit."""
     command = random.choice(
-        [*_OPTIONS, "demo", "new", "list", "doctor"]
-    )  # the last four are played by this family alone
+        [*_OPTIONS, "demo", "new", "list", "doctor", "predict", "predict"]
+    )  # these are played by this family alone
     table = COMPARISON if command == "compare" else random.choice(list(CONFIGURATIONS.values()))
-    file = {"demo": (), "list": (), "doctor": (), "new": ("new.toml",), "reproduce": ("walking",)}.get(
-        command, ("config.toml",)
-    )
+    file = {
+        "demo": (),
+        "list": (),
+        "doctor": (),
+        "new": ("new.toml",),
+        "predict": ("out", "data.csv"),
+        "reproduce": ("walking",),
+    }.get(command, ("config.toml",))
     words: list[str] = [*file, *(_USES.get(command, ()) if random.random() < 0.6 else ())]
     for _ in range(random.choice((1, 1, 2, 3))):
         option = random.choice(_OPTIONS[random.choice((command, command, command, random.choice(list(_OPTIONS))))])
