@@ -98,6 +98,19 @@ def test_it_is_read_back_and_a_damaged_file_is_refused(weighed, monkeypatch):
     (folder / OWNER_ONLY).write_text(content)
 
 
+def test_who_stops_while_worth_is_measured_is_told_that_the_run_is_complete(weighed, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    folder, _, told = weighed
+    (folder / OWNER_ONLY).unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "run_in_clear", stop)
+        with pytest.raises(KeyboardInterrupt, match="the run is complete and stored"):
+            run_and_weigh(parse(FILE, source="test"), folder, progress=False)
+    assert run_and_weigh(parse(FILE, source="test"), folder, progress=False)[1] == told
+
+
 def test_the_run_itself_is_the_same_bit_for_bit(weighed, tmp_path):
     plain = run_experiment(parse(FILE, source="test"), tmp_path / "run", progress=False)
     np.testing.assert_array_equal(plain.models, weighed[1].models)

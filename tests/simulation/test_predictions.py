@@ -1,6 +1,8 @@
 """A run answers for new records: by the same preparation, in the words of the table, with the common model or one agent's."""
 
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,3 +156,18 @@ def test_a_mean_predicts_nothing_and_runs_of_version_0_1_0_say_what_they_lack():
     network = {"kind": "classification", "model": "mlp", "hidden": [3], "classes": 2}
     with pytest.raises(ConfigError, match=r"version 0\.1\.0"):
         made("classification", schema=None, problem=network).predict(INPUTS)
+
+
+def test_the_page_on_results_runs_and_a_run_from_python_learns_its_columns(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), "results.md", "exec"), names)
+    assert names["answers"].tolist() == names["again"].tolist() == ["no", "yes"]
+    assert names["shares"].shape == (2, 2)
+    assert list(names["names"].index) == ["age", "smoker", "(intercept)"]
+    run, schema = names["run"], names["schema"]
+    with pytest.raises(ConfigError, match="5 inputs of a record, and the models of this run take 3"):
+        run.with_schema(sv.problems.Schema(unscaled=tuple("abcde")))
+    with pytest.raises(ConfigError, match="1 names were given, and the run has 3 agents"):
+        run.with_schema(schema, ["basel"])

@@ -24,6 +24,7 @@ from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.durable_files import write_json
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.hints import hints
+from sottovoce.experiments.results_folder import check_folder
 from sottovoce.experiments.run import run_built
 from sottovoce.experiments.scores import Measure, measure_of, unclipped
 from sottovoce.noise import none
@@ -31,6 +32,7 @@ from sottovoce.simulation import Run, common_models, simulate
 
 OWNER_ONLY = "owner-only.json"
 HEADING = "for the data's owner only: exact statistics of the records, covered by no guarantee"
+STOPPED = "the run is complete and stored; stopped while its worth was measured, which the same command does again."
 MOST_MODELS = 20_000  # agents' models whose scores are computed
 MOST_PRODUCTS = 4e9  # multiplications that those scores may take
 
@@ -93,13 +95,18 @@ def run_and_weigh(config: Config, folder: str | Path, *, progress: bool = True) 
     Raises:
         ConfigError: what was said before cannot be read.
     """
-    folder, experiment = Path(folder), build(config)
+    folder = Path(folder)
+    check_folder(folder)
+    experiment = build(config)
     run = run_built(config, experiment, folder, progress=progress)
     stored = folder / OWNER_ONLY
     if stored.exists():
         return run, read_worth(stored)
-    clear = None if _runs_in_clear(experiment) else run_in_clear(config, experiment, run.rounds, progress=progress)
-    described = weigh(experiment, run, clear).describe()
+    try:
+        clear = None if _runs_in_clear(experiment) else run_in_clear(config, experiment, run.rounds, progress=progress)
+        described = weigh(experiment, run, clear).describe()
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(STOPPED) from stop
     write_json(stored, described, private=True)
     return run, described
 

@@ -1,8 +1,8 @@
 """Run: the result of one simulated run, as plain arrays with a description of what was run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -67,6 +67,28 @@ class Run:
             )
         parameters = self.models[0, self._number(agent)] if agent is not None else self.common[0]  # type: ignore[index]
         return model_of(self.description, parameters, self.structure)
+
+    def with_schema(self, schema: Schema, agents: Sequence[str] | None = None) -> Self:
+        """The same run, which knows the columns that it learnt from: it then answers for tables, and its coefficients have names.
+
+        Args:
+            schema: of the records, such as `records.schema` of `sv.problems.read_records`.
+            agents: their names, such as `records.names`.
+
+        Raises:
+            ConfigError: another number of features or agents than the run has.
+        """
+        taken, count = len(self.model(0).features), self.models.shape[1]
+        if len(schema.features) != taken:
+            raise ConfigError(
+                f"the schema makes {len(schema.features)} inputs of a record, and the models of this run take {taken}. Give the schema of its "
+                f"records."
+            )
+        if agents is not None and len(agents) != count:
+            raise ConfigError(f"{len(agents)} names were given, and the run has {count} agents. Give one for each.")
+        named = {} if agents is None else {"agents": [str(name) for name in agents]}
+        described = {**self.description, **named, "features": list(schema.features), "schema": schema.as_dict()}
+        return replace(self, description={key: value for key, value in described.items() if key != "preparation"})
 
     def predict(self, data: Any, agent: int | str | None = None) -> np.ndarray:
         """The answer of a model for every record: the most probable class, or a number in the target's units.
