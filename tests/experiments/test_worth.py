@@ -9,7 +9,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.errors import ConfigError
-from sottovoce.experiments import build, parse, run_and_weigh, run_experiment
+from sottovoce.experiments import alone, build, parse, run_and_weigh, run_experiment
 from sottovoce.experiments import worth as module
 from sottovoce.experiments.alone import models_alone
 from sottovoce.experiments.hints import ONE_MORE, hints, shortened
@@ -64,11 +64,11 @@ def test_accuracies_stand_beside_those_without_learning_alone_and_in_clear(weigh
     assert rows["together"]["average"] == pytest.approx(own.mean())
     assert rows["together"]["worst"] == pytest.approx(own.mean(axis=2).min(axis=1).mean())
     best = [parts.problem.weighted_optimum(np.eye(3)[k]) for k in range(3)]
-    alone = [(np.sign(features @ w) == labels).mean() for w in best]
+    own_best = [(np.sign(features @ w) == labels).mean() for w in best]
     assert rows["alone"] == {
-        "average": pytest.approx(np.mean(alone)),
-        "worst": pytest.approx(min(alone)),
-        "best": pytest.approx(max(alone)),
+        "average": pytest.approx(np.mean(own_best)),
+        "worst": pytest.approx(min(own_best)),
+        "best": pytest.approx(max(own_best)),
     }
     assert rows["in clear"]["common"] > rows["without learning"]["common"] + 0.1
 
@@ -147,6 +147,14 @@ def test_without_a_known_minimum_agents_alone_take_the_steps_of_the_run():
     for _ in range(3):
         model = model - 0.5 * problem.gradient(model, data)
     np.testing.assert_allclose(models[1], model, rtol=1e-5)
+
+
+def test_of_very_many_agents_a_hundred_are_looked_at_and_it_says_so(monkeypatch):
+    monkeypatch.setattr(alone, "MOST_AGENTS", 2)
+    models, notes = models_alone(experiment(), 3)
+    best = experiment().problem.weighted_optimum
+    np.testing.assert_allclose(models, [best(np.eye(3)[0]), best(np.eye(3)[2])], atol=1e-6)
+    assert notes == ("Alone, 2 of the 3 agents were looked at.",)
 
 
 def made_up(losses: np.ndarray, models: np.ndarray | None = None) -> Run:

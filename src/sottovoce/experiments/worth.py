@@ -34,7 +34,7 @@ OWNER_ONLY = "owner-only.json"
 HEADING = "for the data's owner only: exact statistics of the records, covered by no guarantee"
 STOPPED = "the run is complete and stored; stopped while its worth was measured, which the same command does again."
 MOST_MODELS = 20_000  # agents' models whose scores are computed
-MOST_PRODUCTS = 4e9  # multiplications that those scores may take
+MOST_PRODUCTS = 5e8  # multiplications that those scores may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Worth:
     Attributes:
         measure: what the scores are, and on which records.
         rows: "without learning", "alone", "in clear", "together": those that exist.
-        alone: [K] the score of each agent's own best model.
+        alone: [K] the score of each agent's own best model; of at most a hundred of them.
         notes: what to know, and what to try.
     """
 
