@@ -137,7 +137,14 @@ def test_invented_agents_are_called_so(tables):
     tables["topology"]["agents"] = 4
     tables["noise"] = {"kind": "independent", "law": "gaussian", "std": 0.1}
     tables["privacy"] = {"unit": "record", "clip": 1.0, "clip_norm": "l2", "delta": 1e-5, "observers": ["eavesdropper"]}
-    assert "the agents are invented" in " ".join(protection_notes(made(tables)))
+    at_random = " ".join(protection_notes(made(tables)))
+    assert "the agents are invented" in at_random
+    assert "dealt out at random" in at_random
+    tables["problem"]["partition"] = {"kind": "by_label", "labels_per_agent": 1}
+    by_label = " ".join(protection_notes(made(tables)))
+    assert "the agents are invented" in by_label
+    assert "at random" not in by_label
+    assert "which agent holds a record is the same in both worlds, whatever its label is" in by_label
 
 
 def test_records_to_test_on_come_from_a_file_of_their_own(tables, tmp_path):

@@ -9,7 +9,7 @@ from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import CyclicSection, PrivacySection, PromiseSection, asked
-from sottovoce.experiments.config.problem import ClassificationProblem
+from sottovoce.experiments.config.problem import ClassificationProblem, DirichletPartition, LabelPartition
 from sottovoce.experiments.config.topology import FederationTopology
 from sottovoce.observers import Observer, final_model, observer_named
 from sottovoce.problems import LOADERS, Adjacency, ConvexSmooth, Problem, Unit
@@ -125,16 +125,22 @@ def _premises(config: Config, section: PrivacySection) -> tuple[str, ...]:
 
 def _premises_about_owners(config: Config, section: PrivacySection) -> list[str]:
     """What is public of who holds records of somebody's own files, and whom a record stands for."""
-    if not _from_file(config):
-        return []
+    by_label = isinstance(config.problem.partition, DirichletPartition | LabelPartition)
     made = []
+    if by_label:
+        # The label of one record decides where it and many others are: that is what no proof here looks at.
+        made.append(
+            "records were dealt out by their labels: which agent holds a record is the same in both worlds, whatever its label is"
+        )
+    if not _from_file(config):
+        return made
     if section.unit == "record":
         made.append("a record is one row of the file, not one person, unless each person has one row")
     if config.problem.owned:
         made.append("who the agents are, and which of them holds a record, is public")
     else:
         made.append(
-            "the agents are invented: the file does not say who holds a record, so records were dealt out at random"
+            f"the agents are invented: the file does not say who holds a record{'' if by_label else ', so records were dealt out at random'}"
         )
     return made
 
