@@ -131,7 +131,7 @@ def test_the_digest_of_the_configuration_gives_away_neither_files_nor_seed():
 
 
 def test_the_guarantee_is_said_in_words(finished):
-    first, together, second = told(finished)["guarantee"]
+    first, together, second, assumed = told(finished)["guarantee"]
     assert first.startswith("For somebody who reads every message, epsilon is at most ")
     assert together.startswith("For somebody who reads every message together with whoever gets the final model, ")
     assert second.startswith("For whoever gets the final model, epsilon is at most ")
@@ -139,13 +139,16 @@ def test_the_guarantee_is_said_in_words(finished):
     assert in_words(None) == ["Nothing is promised: no observer was named, so nothing was accounted for."]
     row = {"observer": "server", "unit": "agent", "adjacency": "add-remove", "rounds": 2, "epsilon": {"0": None}}
     assert in_words({"guarantees": [row]}) == [
-        "Nothing is hidden from the server, which sees what agents send it (epsilon is infinite)."
+        "Nothing is hidden from the server, which sees what agents send it (epsilon is infinite).",
+        "Nobody named above is given the model itself: for whoever has it, nothing is promised.",
     ]
     row = {**row, "observer": "server and 50 % of the agents", "epsilon": {"1e-05": 4.0}}
-    assert in_words({"guarantees": [row]}) == [
+    assert in_words({"guarantees": [row]})[0] == (
         "For the server and 50 % of the agents, which put together what they are sent and what they know, epsilon is at most 4 at delta = 1e-05 "
         "when all data of one agent are added or removed; one run of 2 rounds."
-    ]
+    )
+    assert assumed.startswith("Assumed besides: a record is one row of the file, not one person")
+    assert not any("seed" in sentence for sentence in told(finished)["guarantee"])
 
 
 def test_who_is_given_the_two_files_predicts_as_the_owner_does(finished, shared):

@@ -15,13 +15,22 @@ _SEES = {  # by the first word of an observer's name
     "links": "somebody who reads some of the messages",
     "final": "whoever gets the final model",
 }
+ASSUMED = "Assumed besides: "  # how the sentence begins that says what an experiment's guarantees rest on
+UNCOVERED = "Nobody named above is given the model itself: for whoever has it, nothing is promised."
 
 
 def in_words(stated: Mapping[str, Any] | None) -> list[str]:
-    """One sentence for each observer of a statement as `guarantees.json` holds it; one sentence where none was named."""
+    """One sentence for each observer of a statement as `guarantees.json` holds it; one sentence where none was named.
+
+    They stand in the file of a model, so they also say whether somebody who has that model is among the observers, and what is assumed. Other
+    notes stay with the run: one of them names the seed.
+    """
     if stated is None or not stated["guarantees"]:
         return ["Nothing is promised: no observer was named, so nothing was accounted for."]
-    return list(dict.fromkeys(_sentence(row) for row in stated["guarantees"]))
+    given = any("final model" in row["observer"].split(" + ") for row in stated["guarantees"])
+    assumed = [note for note in stated.get("notes", ()) if note.startswith(ASSUMED)]
+    said = dict.fromkeys(_sentence(row) for row in stated["guarantees"])
+    return [*said, *([] if given else [UNCOVERED]), *assumed]
 
 
 def _sentence(row: Mapping[str, Any]) -> str:

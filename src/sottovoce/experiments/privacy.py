@@ -25,6 +25,7 @@ from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, U
 from sottovoce.experiments.claims import Claims
 from sottovoce.experiments.config.privacy import same_view
 from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.guarantee_words import ASSUMED
 from sottovoce.experiments.protection import Budget, Privacy
 from sottovoce.experiments.releases import epsilon_of_repeats, largest, release_note
 from sottovoce.noise import L2Laplace, Law, Noise
@@ -161,7 +162,7 @@ def protection_notes(experiment: Experiment) -> list[str]:
             f"All records of one person are protected together: at most {persons.records}, all at one agent{public}."
         )
     if privacy.premises:
-        notes.append(f"Assumed besides: {'; '.join(privacy.premises)}.")
+        notes.append(f"{ASSUMED}{'; '.join(privacy.premises)}.")
     return notes
 
 
