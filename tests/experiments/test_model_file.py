@@ -295,3 +295,6 @@ def test_files_larger_than_any_model_are_not_read(shared, tmp_path, monkeypatch)
     (folder / "model.json").unlink()
     with pytest.raises(ConfigError, match=r"no model\.json"):
         load_model(folder)
+    (folder / "model.json").symlink_to("/dev/null")  # as /dev/zero, which would never end
+    with pytest.raises(ConfigError, match="no ordinary file"):
+        load_model(folder)

@@ -278,7 +278,9 @@ def _check_agreement(model: Model, plain: Mapping[str, Any]) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    if path.is_file() and path.stat().st_size > MOST_TEXT:
+    if path.exists() and not path.is_file():  # a pipe or a device has no size, and may never end
+        raise ConfigError(f"{path} is no ordinary file, which a model is; it is not read.")
+    if path.exists() and path.stat().st_size > MOST_TEXT:
         raise ConfigError(f"{path} is larger than {MOST_TEXT:,} bytes, which no model is; it is not read.")
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
