@@ -71,7 +71,7 @@ def test_two_commands_lead_from_a_file_to_what_the_result_is_worth_and_to_predic
     for said in (
         "For the data's owner only: exact statistics of the records, covered by no guarantee.",
         "the most frequent class", "each agent alone", "together, without noise and clipping", "together, with noise",
-        "kept for testing", "epsilon at delta = 1e-05", "every message",
+        "kept for testing", "for the data's owner only: after the last round", "epsilon at delta = 1e-05", "every message",
     ):  # fmt: skip
         assert said in printed, said
     for name in ("owner-only.json", "owner-only.png", "owner-only.svg", "resume.key"):

@@ -76,7 +76,8 @@ def test_accuracies_stand_beside_those_without_learning_alone_and_in_clear(weigh
 def test_it_is_kept_apart_under_its_heading_and_readable_by_its_owner_alone(weighed):
     folder, _, told = weighed
     path = folder / OWNER_ONLY
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for name in (OWNER_ONLY, "metrics.csv", "metrics.safetensors", "models.safetensors"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
     assert json.loads(path.read_text()) == told
     assert told["heading"].startswith("for the data's owner only")
     assert "covered by no guarantee" in told["heading"]

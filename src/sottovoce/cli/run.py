@@ -84,4 +84,4 @@ def _table(metrics: dict[str, dict[str, float | None]]) -> RenderableType:
             [name, *("" if cell is None else f"{cell:{spec}}" for cell, spec in zip(cells, formats, strict=True))]
         )
     header = ("metric", "mean", "+- standard error", "decibels")
-    return table(header, rows, words=("metric",), title="after the last round, over repeats")
+    return table(header, rows, words=("metric",), title="for the data's owner only: after the last round, over repeats")

@@ -11,7 +11,8 @@
 
 Every file is written under another name, flushed, and renamed. Two renames decide: a chunk counts once the checkpoint that follows it
 is in place, and a run is finished once run.json says so; whatever else a killed process left is overwritten or removed.
-The folder belongs to whoever has the data: run.json names their file, and metrics are exact statistics of them.
+The folder belongs to whoever has the data: run.json names their file, metrics are exact statistics of them, and of the agents' own models nothing
+is promised to whoever gets the common one. Metrics, models and checkpoints are readable by their owner alone.
 """
 
 import contextlib
@@ -83,7 +84,7 @@ class Record:
             if any(values.shape[1] != int(files[-1].stem) for values in metrics.values()):
                 raise ValueError("a chunk is missing")
         _save(self.folder / "metrics.safetensors", metrics)
-        write(self.folder / "metrics.csv", _csv(metrics).encode())
+        write(self.folder / "metrics.csv", _csv(metrics).encode(), private=True)
         if guarantees is not None:
             write_json(self.folder / "guarantees.json", guarantees)
         with _readable(self.folder):
@@ -184,7 +185,7 @@ def save(run: Run, path: str | Path) -> None:
     if run.models_by_round is not None:
         trajectory.save_models(folder, run.models_by_round)
     _save(folder / "metrics.safetensors", run.metrics)
-    write(folder / "metrics.csv", _csv(run.metrics).encode())
+    write(folder / "metrics.csv", _csv(run.metrics).encode(), private=True)
     _save_model(folder, run, None, None)
     header = {"format_version": FORMAT_VERSION, "status": "finished", "config": None, "versions": versions()}
     write_json(
@@ -377,8 +378,9 @@ def _load(path: Path) -> dict[str, np.ndarray]:
 
 
 def _save(path: Path, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
+    """For the owner alone: metrics are exact statistics of the records, and an agent's own model was promised to nobody."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    write(path, to_bytes(contiguous, metadata))
+    write(path, to_bytes(contiguous, metadata), private=True)
 
 
 def _csv(metrics: Arrays) -> str:

@@ -258,7 +258,6 @@ def mean_estimation(points: Any, *, radius: float) -> MeanEstimation:
         k, i, j = (int(index) for index in outside[0])
         raise ConfigError(
             f"Points must lie in the box [-{bound:g}, {bound:g}]^{padded.shape[2]}; agent {k}, record {i}, coordinate "
-            f"{j} is "
-            f"{padded[k, i, j]:g}. Give a larger public radius, or clip the points to the box."
+            f"{j} does not. Give a larger public radius, or clip the points to the box."
         )
     return MeanEstimation(points=padded, sizes=sizes, radius=bound)
