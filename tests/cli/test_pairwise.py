@@ -70,7 +70,7 @@ def test_gossip_has_the_matrix_the_table_and_three_pictures(sottovoce, gossip, t
 
 
 def test_the_text_says_distance_by_distance_what_is_learned_and_how_far_it_holds(sottovoce, gossip, monkeypatch):
-    monkeypatch.setattr(reports, "pairs_figures", lambda *_: [])
+    monkeypatch.setattr(reports, "pairs_figures", lambda *_, **__: [])
     said = flat(sottovoce("pairwise", gossip).stdout)
     assert "1 24 4.38 4.38 4.38 4.38" in said
     assert "Width of the bracket" not in said

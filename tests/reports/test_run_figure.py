@@ -63,6 +63,13 @@ def test_epsilon_of_every_observer_is_written_in_plain_words(learnt):
     assert "not stated" in run_picture(learnt).facts_title
 
 
+def test_agents_with_names_are_called_by_them(learnt):
+    named = dataclasses.replace(
+        learnt, description={**learnt.description, "agents": ["Basel", "Bern", "Genève", "Zug"]}
+    )
+    assert ("Genève, who reads what it is sent", "0.2") in run_picture(named, stated=STATED).facts
+
+
 def test_of_several_agents_the_most_exposed_counts():
     rows = [{"observer": "server", "epsilon": {"0": value}} for value in (1.0, 3.0, 2.0)]
     assert words.epsilons({"guarantees": rows}) == [("the server", "3")]

@@ -4,6 +4,8 @@ import pytest
 from sottovoce.errors import ConfigError
 from sottovoce.reports import scaling
 from sottovoce.reports.pictures import colours
+from sottovoce.reports.pictures.picture import Axis
+from sottovoce.reports.pictures.sweep_picture import sweep_picture
 
 X = np.array([10.0, 100.0, 1000.0])
 LABELS = {"x_label": "agents", "y_label": "deviation"}
@@ -45,6 +47,16 @@ def test_what_is_proven_published_and_local_has_its_colour_and_shares_are_percen
     assert len(set(found.values())) == 3
     figure.canvas.draw()
     assert all(tick.get_text().endswith(" %") for tick in figure.axes[0].get_yticklabels() if tick.get_text())
+
+
+def test_what_is_flat_without_noise_is_a_level_in_every_panel():
+    series = {name: (X, 1 / X, None) for name in "abcdefg"} | {"noise-free": (X, np.full(3, 0.1), None)}
+    picture = sweep_picture(series, Axis(label="x", scale="log"), Axis(label="y", scale="log"))
+    assert [[line.name for line in panel.lines] for panel in picture.panels] == [list("abcd"), list("efg")]
+    assert [[level.value for level in panel.levels] for panel in picture.panels] == [[0.1], [0.1]]
+    assert picture.panels[0].levels[0].colour == colours.GROUPS["without noise"]
+    alone = sweep_picture({"noise-free": series["noise-free"]}, Axis(label="x"), Axis(label="y"))
+    assert [line.name for line in alone.panels[0].lines] == ["noise-free"]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def pairwise(
         if found.resolved is not None:
             arrays["resolved"] = found.resolved
         np.savez_compressed(folder / "pairs.npz", allow_pickle=False, **arrays)
-        paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder)]
+        paths = [folder / "pairs.npz", *pairs_figures(found, experiment.topology, folder, names=experiment.agents)]
     remarks = [*_notes(found), *protection_notes(experiment)]
     if np.isinf(np.delete(found.mu[:, found.attacker], found.attacker)).any():
         remarks.append(

@@ -33,6 +33,7 @@ RANGE_AT = 0.97  # of a panel's width: where the range around a level stands
 LABEL_SIZE = 9.5  # points
 LABEL_GAP = 1.3 * LABEL_SIZE  # points between the middles of two labels
 NOTE_LETTERS, TITLE_LETTERS, AXIS_LETTERS = 56, 44, 46  # on each line
+TICK_LETTERS = 70  # that fit beside each other below a panel; longer names are turned
 DASHES: dict[str, Any] = {
     "solid": "-", "dashed": (0, (6, 1.5)), "dotted": (0, (1.2, 1.2)), "dashdot": (0, (6, 1.5, 1.2, 1.5)), "none": "",
 }  # fmt: skip
@@ -138,6 +139,8 @@ def _paint_axis(axes: Axes, which: str, given: Axis) -> None:
         axis.set_major_locator(FixedLocator(list(names)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: names.get(value, "")))
+        if which == "x" and sum(map(len, names.values())) > TICK_LETTERS:
+            axes.tick_params(axis="x", labelrotation=60)
     elif given.percent:
         axis.set_major_formatter(FuncFormatter(percent_tick))
     elif given.whole:

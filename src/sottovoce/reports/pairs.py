@@ -1,5 +1,6 @@
 """The pictures of what agents learn about each other, with captions that say who looks, how far it holds, and where it is from."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,23 @@ OBSERVER = "Observer: one agent, who reads what it receives and knows its own no
 SOURCE = "Source: sottovoce, docs/guarantees.md."
 
 
-def pairs_figures(pairs: Pairs, topology: Topology, folder: str | Path) -> list[Path]:
-    """Heat map, right guesses against distance, and the network coloured for the attacker; those that can be drawn. The files written."""
+def pairs_figures(
+    pairs: Pairs, topology: Topology, folder: str | Path, *, names: Sequence[str] | None = None
+) -> list[Path]:
+    """Heat map, right guesses against distance, and the network coloured for the attacker; those that can be drawn. The files written.
+
+    Args:
+        pairs: what every agent learns about every other.
+        topology: who talks to whom.
+        folder: of the files.
+        names: of the agents, in their order; None: by their numbers.
+    """
     if not np.isfinite(pairs.mu).any():
         return []
     paths: list[Path] = []
     by_distance = pairs_distance_picture(pairs)
     pictures = {
-        "pairs": (paint(pairs_picture(pairs)), "Row: whose data; column: who looks."),
+        "pairs": (paint(pairs_picture(pairs, names)), "Row: whose data; column: who looks."),
         "distance": (None if by_distance is None else paint(by_distance), _band(pairs)),
         "network": _of_attacker(pairs, topology),
     }

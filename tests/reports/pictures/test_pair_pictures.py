@@ -52,6 +52,13 @@ def test_squares_are_shares_from_a_coin_to_the_largest(pairs):
     assert "coin" in cells.label
 
 
+def test_agents_with_names_have_them_beside_the_squares(pairs):
+    panel = pairs_picture(pairs, ["Basel", "Bern", "Genève"]).panels[0]
+    assert panel.x.ticks == panel.y.ticks == ((0.0, "Basel"), (1.0, "Bern"), (2.0, "Genève"))
+    assert (panel.x.label, panel.y.label) == ("who looks", "whose data")
+    assert pairs_picture(pairs).panels[0].x.ticks is None
+
+
 def test_infinite_pairs_are_marked_and_epsilon_is_called_infinite(pairs):
     clear = np.where(MU == 1.5, np.inf, MU)
     picture = pairs_picture(dataclasses.replace(pairs, mu=clear))

@@ -5,6 +5,7 @@ equally likely beforehand: no test does better than that between N(0, 1) and N(m
 """
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,7 @@ from sottovoce.reports.pictures.picture import Axis, Cells, Key, Panel, Picture
 
 GUESSES = "right guesses, in percent (50 % is a coin)"
 WHO, WHOSE = "who looks: agent v", "whose data: agent u"
+MAX_NAMES = 25  # of agents beside the squares; more are numbered
 NO_GUARANTEE = "Linear view: no guarantee where gradients react to what agents hear."
 
 
@@ -28,7 +30,13 @@ def right_guesses(mu: ArrayLike) -> np.ndarray:
 
 
 def matrix_picture(
-    matrix: ArrayLike, *, label: str, limits: tuple[float, float] | None = None, percent: bool = False, title: str = ""
+    matrix: ArrayLike,
+    *,
+    label: str,
+    limits: tuple[float, float] | None = None,
+    percent: bool = False,
+    title: str = "",
+    names: Sequence[str] | None = None,
 ) -> Picture:
     """One coloured square for every ordered pair: row u is whose data, column v who looks.
 
@@ -38,15 +46,13 @@ def matrix_picture(
         limits: where the colours begin and end; None: from 0 to the largest finite loss.
         percent: the numbers are shares.
         title: above the picture.
+        names: of the agents, in their order, beside the squares where there is room for all; None: numbers.
 
     Raises:
         ConfigError: not a square matrix, nothing finite in it, or a negative loss.
     """
     values = _checked(matrix)
     finite = np.isfinite(values)
-    keys = [Key(name="the agent itself", colour=colours.OWN, dash="none", marker="s")] if np.isnan(values).any() else []
-    if np.isinf(values).any():
-        keys.append(Key(name="infinite: something is in clear", colour=colours.NOTHING_HIDDEN, dash="none", marker="s"))
     cells = Cells(
         values=tuple(tuple(float(each) if np.isfinite(each) else None for each in row) for row in values),
         limits=limits or (0.0, float(values[finite].max()) or 1.0),
@@ -54,11 +60,21 @@ def matrix_picture(
         label=label,
         percent=percent,
     )
-    panel = Panel(x=Axis(label=WHO, whole=True), y=Axis(label=WHOSE, whole=True), cells=cells)
-    return Picture(title=title, panels=(panel,), keys=tuple(keys), panel_size=(6.6, 5.4))
+    ticks = None if names is None or len(names) > MAX_NAMES else tuple((float(k), name) for k, name in enumerate(names))
+    who, whose = (text if ticks is None else text.partition(":")[0] for text in (WHO, WHOSE))
+    panel = Panel(x=Axis(label=who, whole=True, ticks=ticks), y=Axis(label=whose, whole=True, ticks=ticks), cells=cells)
+    return Picture(title=title, panels=(panel,), keys=tuple(_keys(values)), panel_size=(6.6, 5.4))
 
 
-def pairs_picture(pairs: Pairs) -> Picture:
+def _keys(values: np.ndarray) -> Iterator[Key]:
+    """What squares without a number are, where there are any."""
+    if np.isnan(values).any():
+        yield Key(name="the agent itself", colour=colours.OWN, dash="none", marker="s")
+    if np.isinf(values).any():
+        yield Key(name="infinite: something is in clear", colour=colours.NOTHING_HIDDEN, dash="none", marker="s")
+
+
+def pairs_picture(pairs: Pairs, names: Sequence[str] | None = None) -> Picture:
     """How often every agent guesses right about every other, and epsilon of the pair most exposed."""
     shares = np.where(np.isinf(pairs.mu), np.inf, right_guesses(pairs.mu))
     top = float(shares[np.isfinite(shares)].max())
@@ -68,6 +84,7 @@ def pairs_picture(pairs: Pairs) -> Picture:
         limits=(0.5, max(top, 0.51)),
         percent=True,
         title="Who could find out how much about whom",
+        names=names,
     )
     return _with_epsilon(picture, pairs)
 

@@ -56,7 +56,7 @@ def run_picture(
                 levels=tuple(levels),
             ),
         ),
-        facts=tuple(words.epsilons(stated)) if stated is not None else (),
+        facts=tuple(words.epsilons(stated, run.description.get("agents"))) if stated is not None else (),
         facts_title=_privacy(run, stated),
     )
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.errors import ConfigError
 from sottovoce.reports.pictures import colours
-from sottovoce.reports.pictures.picture import MAX_LINES, Axis, Line, Panel, Picture, Text, chunks, floats
+from sottovoce.reports.pictures.picture import MAX_LINES, Axis, Level, Line, Panel, Picture, Text, chunks, floats
 
 MAX_TICKS = 8
 _ALLOWED: dict[
@@ -46,29 +46,39 @@ def sweep_picture(
     if slopes and not (log_x and log_y):
         raise ConfigError("reference slopes are powers of x and need log_x and log_y both true.")
     points = {label: _checked(label, given, log_x, log_y) for label, given in series.items()}
-    looks = colours.looks(points, colours.STANDINGS, colours.SCHEMES, colours.GROUPS)
-    marked = _ticks(x, points)
-    panels = []
-    for group in chunks(list(points), MAX_LINES):
-        lines = [_line(label, points[label], looks[label]) for label in group]
-        slanted = [_slope_line([points[label] for label in group], slope) for slope in slopes]
-        panels.append(
-            Panel(
-                x=marked,
-                y=y,
-                lines=(*lines, *slanted),
-                texts=tuple(
-                    Text(x=line.x[-1], y=line.y[-1], text=line.name.replace("-", "−"), colour=line.colour, side="left")
-                    for line in slanted
-                ),
-            )
-        )
+    panels = _panels(points, _ticks(x, points), y, slopes)
     return Picture(
         title=title,
         subtitle=subtitle,
         panels=tuple(panels),
         panel_size=(8.0, 4.3) if len(panels) == 1 else (5.4, 3.6),
     )
+
+
+def _panels(points: Mapping[str, Points], x: Axis, y: Axis, slopes: Sequence[float]) -> list[Panel]:
+    looks = colours.looks(points, colours.STANDINGS, colours.SCHEMES, colours.GROUPS)
+    # What is the same everywhere because it has no noise is a level that every panel shows, not one of its lines.
+    flat = [label for label in points if looks[label].colour == colours.GREEN and np.ptp(points[label][1]) == 0]
+    if len(flat) == len(points):
+        flat = []
+    levels = tuple(_level(label, points[label], looks[label]) for label in flat)
+    panels = []
+    for group in chunks([label for label in points if label not in flat], MAX_LINES):
+        slanted = tuple(_slope_line([points[label] for label in group], slope) for slope in slopes)
+        panels.append(
+            Panel(
+                x=x,
+                y=y,
+                lines=(*(_line(label, points[label], looks[label]) for label in group), *slanted),
+                levels=levels,
+                texts=tuple(map(_slope_text, slanted)),
+            )
+        )
+    return panels
+
+
+def _slope_text(line: Line) -> Text:
+    return Text(x=line.x[-1], y=line.y[-1], text=line.name.replace("-", "−"), colour=line.colour, side="left")
 
 
 def _ticks(x: Axis, points: Mapping[str, Points]) -> Axis:
@@ -93,6 +103,10 @@ def _line(label: str, points: Points, look: colours.Look) -> Line:
         marker=look.marker,
         label=label,
     )
+
+
+def _level(label: str, points: Points, look: colours.Look) -> Level:
+    return Level(name=label, value=float(points[1][0]), colour=look.colour, label=label)
 
 
 def _slope(points: Points) -> float:

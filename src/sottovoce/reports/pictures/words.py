@@ -56,9 +56,9 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def observer(name: str) -> str:
-    """Who looks, for people; a name given by the user stays as it is."""
-    parts = [_observer(part) for part in name.split(" + ")]
+def observer(name: str, agents: Sequence[str] | None = None) -> str:
+    """Who looks, for people; a name given by the user stays as it is, and agents with names are called by them."""
+    parts = [_observer(part, agents) for part in name.split(" + ")]
     if len(parts) > 1 and parts[-1] == "someone who gets the final model":
         return f"{' and '.join(parts[:-1])}, and gets the final model"
     return " and ".join(parts)
@@ -91,7 +91,7 @@ def epsilon(value: float | None) -> str:
     return "infinite" if value is None or math.isinf(value) else shown(value, 3)
 
 
-def epsilons(stated: Mapping[str, Any]) -> list[tuple[str, str]]:
+def epsilons(stated: Mapping[str, Any], agents: Sequence[str] | None = None) -> list[tuple[str, str]]:
     """(who, epsilon) of every observer of a stated privacy, as `sottovoce account` states it: the agent most exposed."""
     rows: Sequence[Mapping[str, Any]] = stated["guarantees"]
     worst: dict[str, float] = {}
@@ -99,10 +99,13 @@ def epsilons(stated: Mapping[str, Any]) -> list[tuple[str, str]]:
         value = next(iter(row["epsilon"].values()))
         found = math.inf if value is None else float(value)
         worst[row["observer"]] = max(found, worst.get(row["observer"], 0.0))
-    return [(observer(name), epsilon(value)) for name, value in worst.items()]
+    return [(observer(name, agents), epsilon(value)) for name, value in worst.items()]
 
 
-def _observer(name: str) -> str:
+def _observer(name: str, agents: Sequence[str] | None) -> str:
+    single = re.fullmatch(r"curious agent (\d+)", name)
+    if single and agents is not None and int(single[1]) < len(agents):
+        return f"{agents[int(single[1])]}, who reads what it is sent"
     for pattern, words in _OBSERVERS:
         if re.fullmatch(pattern, name):
             return re.sub(pattern, words, name)
