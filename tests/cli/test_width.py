@@ -26,6 +26,9 @@ COMMANDS = {
     "account --explain": ("small.toml", LONG_NAMES, FULL, "--explain"),
     "account --per-agent": ("small.toml", LONG_NAMES, "--per-agent"),
     "account of coalitions": ("masked.toml",),
+    "account of hospitals": ("own.toml", "--per-agent"),
+    "check of hospitals": ("own.toml",),
+    "run of hospitals": ("own.toml",),
     "calibrate": ("small.toml", FULL, "--epsilon", 2),
     "calibrate in vain": ("small.toml", FULL, "--epsilon", 2, "--noise", 1e-9),
     "compare": ("compared.toml",),
@@ -39,16 +42,47 @@ COMMANDS = {
     "doctor": (),
     "new": ("other.toml",),
 }
-SLOW = {"demo": (), "reproduce cyffers2022-walk": ()}
+SLOW = {"demo": ()}
+
+
+OWN_RECORDS = "age,hospital,ill\n" + "".join(
+    f"{20 + k},{('Kantonsspital Graubuenden Chur', 'Universitaetsspital Basel', 'Inselspital')[k % 3]},{'yes' if k % 2 else 'no'}\n" for k in range(60)
+)  # fmt: skip
+OWN = (
+    """
+[experiment]
+name = "own"
+rounds = 3
+[topology]
+kind = "complete"
+[problem]
+kind = "logistic_regression"
+data = "own.csv"
+owner = "hospital"
+target = "ill"
+labels = ["no", "yes"]
+bounds = { age = [0, 120] }
+ridge = 0.1
+[algorithm]
+kind = "atc"
+step_size = 0.1
+[noise]
+kind = "independent"
+law = "gaussian"
+std = 0.5
+"""
+    + PRIVACY
+)
 
 
 @pytest.fixture
 def printed(sottovoce, small, tmp_path, monkeypatch):
     """What a command prints at a width; it is run once, and its output laid out for every width."""
     small.write_text(small.read_text() + PRIVACY)
-    texts = {"masked": MASKED, "compared": COMPARED, "gossip": GOSSIP, "audited": AUDITED}
+    texts = {"masked": MASKED, "compared": COMPARED, "gossip": GOSSIP, "audited": AUDITED, "own": OWN}
     for name, text in texts.items():
         (tmp_path / f"{name}.toml").write_text(text)
+    (tmp_path / "own.csv").write_text(OWN_RECORDS)
     (tmp_path / "walking").mkdir()
     (tmp_path / "walking" / "config.toml").write_text(WALK)
     shown = []

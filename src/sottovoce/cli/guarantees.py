@@ -41,15 +41,7 @@ def guarantee_table(
     from sottovoce.experiments import LINEAR_VIEW
 
     rows: Sequence[Mapping[str, Any]] = stated["guarantees"]
-    whose = "every agent" if per_agent else "the agent most exposed"
-    parts = [
-        table(
-            ("who looks", "sees", "agent", "epsilon", "how sure"),
-            _rows(rows, stated.get("agents"), _worst(rows) if per_agent else set()),
-            words=("who looks", "sees", "how sure"),
-            title=f"{title}: epsilon at delta = {stated['delta']:g}, {_UNITS[rows[0]['unit']]} of {whose}",
-        )
-    ]
+    parts = [_observers(stated, title, per_agent=per_agent)]
     if explain:
         parts.append(_reasons(rows))
     infinite = dict.fromkeys(f"{row['observer']}: {row['reason']}" for row in rows if row["validity"] == "infinite")
@@ -60,6 +52,19 @@ def guarantee_table(
             "Where linear mu is blank it would take too long, or this observer has none; mu and epsilon do not need it."
         )
     return Group(*parts, *map(wrapped, notes))
+
+
+def _observers(stated: Mapping[str, Any], title: str, *, per_agent: bool) -> RenderableType:
+    """One row for every observer, or for every observer and agent."""
+    rows, names = stated["guarantees"], stated.get("agents")
+    whose = "every agent" if per_agent else "the agent most exposed"
+    header = ("who looks", "sees", "agent", "epsilon", "how sure")
+    return table(
+        header,
+        _rows(rows, names, _worst(rows) if per_agent else set()),
+        words=set(header) - ({"epsilon", "agent"} if names is None else {"epsilon"}),
+        title=f"{title}: epsilon at delta = {stated['delta']:g}, {_UNITS[rows[0]['unit']]} of {whose}",
+    )
 
 
 def coalitions(rows: Sequence[Mapping[str, Any]], delta: float) -> RenderableType:
@@ -101,6 +106,13 @@ def who(observer: str) -> str:
     return " + ".join(looking) or "whoever gets the model"
 
 
+def _with_name(looking: str, names: Sequence[str] | None) -> str:
+    """A curious agent with its name behind its number, where agents have names."""
+    number = looking.removeprefix("curious agent ")
+    known = names is not None and number.isdecimal() and int(number) < len(names)
+    return f"{looking} ({names[int(number)]})" if names is not None and known else looking
+
+
 def how_sure(validity: str) -> str:
     """How sure an epsilon is, in plain words, by the kind of its proof."""
     return _SURE[validity]
@@ -117,7 +129,7 @@ def _rows(
     for position, row in enumerate(rows):
         agent = f"{row['agent']}" if names is None else names[row["agent"]]
         marked = f"{agent} worst" if position in worst else agent
-        seen = (who(row["observer"]), sees(row["observer"]))
+        seen = (_with_name(who(row["observer"]), names), sees(row["observer"]))
         cells.append((*seen, marked, _number(epsilon_of(row)), _sure(row)))
     return cells
 

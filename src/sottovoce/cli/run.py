@@ -8,7 +8,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from sottovoce.cli.guarantees import guarantee_table
-from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, show, table, wrapped
+from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, percent, show, table, wrapped
 from sottovoce.cli.worth import draw_worth, worth_table
 
 
@@ -79,6 +79,9 @@ def _table(metrics: dict[str, dict[str, float | None]]) -> RenderableType:
     rows = []
     for name, values in metrics.items():
         cells = (values["mean"], values["standard_error"], values["decibels"])
+        if name.startswith("accuracy"):
+            rows.append([name, percent(cells[0]), percent(cells[1]), ""])
+            continue
         formats = (".4g", ".2g", ".2f")
         rows.append(
             [name, *("" if cell is None else f"{cell:{spec}}" for cell, spec in zip(cells, formats, strict=True))]
