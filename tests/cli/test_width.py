@@ -93,7 +93,7 @@ def printed(sottovoce, small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(output, "Console", Kept)
     for figures in ("comparison_figures", "pairs_figures"):  # they take most of the time, and print nothing
-        monkeypatch.setattr(reports, figures, lambda *_: [])
+        monkeypatch.setattr(reports, figures, lambda *_, **__: [])
 
     def run(title: str, arguments: tuple[object, ...]):
         words = re.sub(r" (with|of|in) .*", "", title).split()

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ConfigError
 from sottovoce.reports.pictures import colours
 from sottovoce.reports.pictures.picture import MAX_LINES, Axis, Level, Line, Panel, Picture, chunks, floats
+from sottovoce.reprs import short_repr
 
 MAX_TICKS = 14
 
@@ -21,6 +22,9 @@ class LossLine(NamedTuple):
     middle: ArrayLike
     low: ArrayLike | None = None
     high: ArrayLike | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class _Arrays(NamedTuple):
