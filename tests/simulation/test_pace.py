@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sottovoce as sv
 from sottovoce.simulation import Settings, chunks
 from sottovoce.simulation.pace import GROWTH, MOMENT, next_rounds
-from sottovoce.simulation.progress import _left, _speed, round_bar
+from sottovoce.simulation.progress import _left, _speed, round_bar, working_on
 
 
 @given(st.integers(1, 512), st.floats(0, 100), st.integers(1, 512))
@@ -52,7 +52,7 @@ def test_speed_is_said_in_words(speed, said):
 def test_nothing_is_drawn_where_there_is_no_terminal(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    with round_bar(10) as advance:
+    with working_on("working", shown=True), round_bar(10) as advance:
         advance(10)
     assert stream.getvalue() == ""
 

@@ -33,6 +33,7 @@ from sottovoce.simulation import (
     keeps_models,
     round_bar,
     size_of_run,
+    working_on,
 )
 
 
@@ -92,7 +93,8 @@ def run_built(config: Config, experiment: Experiment, folder: Path, *, progress:
     if not is_finished(folder):
         _check_size(experiment)
         _check_room(experiment, folder)
-        experiment, stated, spent = _accounted(experiment)
+        with working_on("working out what every observer can learn", shown=progress):
+            experiment, stated, spent = _accounted(experiment)
     try:
         return _run_into(config, experiment, folder, stated=stated, spent=spent, progress=progress)
     except KeyboardInterrupt as stop:

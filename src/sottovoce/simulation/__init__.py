@@ -13,7 +13,7 @@ from sottovoce.simulation.simulate import simulate
 
 if TYPE_CHECKING:
     from sottovoce.simulation.engine import chunks, size_of_run
-    from sottovoce.simulation.progress import expected_seconds, round_bar
+    from sottovoce.simulation.progress import expected_seconds, round_bar, working_on
     from sottovoce.simulation.resources import RunSize, check_run_size
     from sottovoce.simulation.rounds.cache import enable_compilation_cache
     from sottovoce.simulation.rounds.metrics import choose_metrics, keeps_models
@@ -29,6 +29,7 @@ _LATER = {
     "keeps_models": "rounds.metrics",
     "precision": "rounds.precision",
     "round_bar": "progress",
+    "working_on": "progress",
     "size_of_run": "engine",
 }
 

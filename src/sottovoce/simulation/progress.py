@@ -63,6 +63,19 @@ def round_bar(
         yield lambda last_round: bar.update(task, completed=last_round)
 
 
+@contextlib.contextmanager
+def working_on(what: str, *, shown: bool) -> Iterator[None]:
+    """Say on a terminal's error stream what is being done, with a sign that moves, while it is being done."""
+    if not shown or not _can_draw():
+        yield
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status(what) if console.is_terminal else contextlib.nullcontext():
+        yield
+
+
 def _speed(rounds_per_second: float | None) -> str:
     if not rounds_per_second:
         return "compiling"
