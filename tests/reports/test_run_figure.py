@@ -63,6 +63,26 @@ def test_epsilon_of_every_observer_is_written_in_plain_words(learnt):
     assert "not stated" in run_picture(learnt).facts_title
 
 
+@pytest.mark.parametrize(
+    ("kept", "end"),
+    [
+        (None, "model"),
+        (0, "model, on the records that it learnt from"),
+        (1200, "model, on 1,200 records kept for testing"),
+    ],
+)
+def test_the_title_says_on_which_records_accuracy_was_measured(learnt, kept, end):
+    said = {} if kept is None else {"test_records": kept}
+    run = dataclasses.replace(learnt, description={**learnt.description, **said})
+    assert run_picture(run).title == f"Accuracy of the common {end}"
+    assert run_picture(run, metric="loss").title == "Loss of the common model"
+
+
+def test_a_run_of_one_round_and_one_repeat_is_drawn(make_run, tmp_path):
+    run = make_run(rounds=1, repeats=1)
+    assert len(run_figure(run, tmp_path / "one")) == 2
+
+
 def test_agents_with_names_are_called_by_them(learnt):
     named = dataclasses.replace(
         learnt, description={**learnt.description, "agents": ["Basel", "Bern", "Genève", "Zug"]}

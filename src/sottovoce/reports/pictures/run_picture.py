@@ -47,7 +47,7 @@ def run_picture(
     numbers = [*line.y, *(line.low or ()), *(line.high or ())]
     numbers += [each for level in levels for each in (level.low, level.value, level.high) if each is not None]
     return Picture(
-        title=words.sentence(words.metric(name)),
+        title=words.sentence(words.metric(name)) + (_measured_on(run) if share else ""),
         panels=(
             Panel(
                 x=Axis(label="rounds of learning", whole=True),
@@ -59,6 +59,14 @@ def run_picture(
         facts=tuple(words.epsilons(stated, run.description.get("agents"))) if stated is not None else (),
         facts_title=_privacy(run, stated),
     )
+
+
+def _measured_on(run: Run) -> str:
+    """On which records an accuracy was measured, where the run says so."""
+    kept = run.description.get("test_records")
+    if kept is None:
+        return ""
+    return f", on {kept:,} records kept for testing" if kept else ", on the records that it learnt from"
 
 
 def shown_rounds(rounds: int) -> np.ndarray:
