@@ -44,6 +44,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "predict": ("--out", "--agent", "--proba", "--force", "--json", "--quiet"),
     "run": ("--out", "--json", "--quiet"),
     "list": ("--json", "--quiet"),
+    "docs": ("--json", "--quiet"),
     "doctor": ("--json", "--quiet"),
     "account": ("--per-agent", "--explain", "--json", "--quiet"),
     "calibrate": ("--epsilon", "--delta", "--noise", "--observer", "--json", "--quiet"),
@@ -272,11 +273,12 @@ def _folder_case(random: Random) -> Case:
 def _option_case(random: Random) -> Case:
     """Options of every command: too many, too few, unknown, of another command, with values that do not fit."""
     command = random.choice(
-        [*_OPTIONS, "demo", "new", "list", "doctor", "predict", "predict"]
+        [*_OPTIONS, "demo", "new", "new", "new", "list", "docs", "docs", "doctor", "doctor", "predict", "predict"]
     )  # these are played by this family alone
     table = COMPARISON if command == "compare" else random.choice(list(CONFIGURATIONS.values()))
     file = {
         "demo": (),
+        "docs": (),
         "list": (),
         "doctor": (),
         "new": ("new.toml",),
