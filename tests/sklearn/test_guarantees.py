@@ -163,6 +163,11 @@ def test_all_records_of_a_person_are_protected_together(frame, privacy):
     assert (model.predict(table) == model.predict(table.drop(columns="hospital"))).all()
     with pytest.raises(sv.ConfigError, match="more than records_per_person = 1"):
         DecentralizedLogisticRegression(**asked, records_per_person=1).fit(table, frame["ill"])
+    twice = [
+        f"{who}.0" if visit % 6 < 3 else f"{who}" for visit, who in enumerate(table["patient"])
+    ]  # in two spellings
+    with pytest.raises(sv.ConfigError, match="more than records_per_person = 1"):
+        DecentralizedLogisticRegression(**asked, records_per_person=1).fit(table.assign(patient=twice), frame["ill"])
     with pytest.raises(sv.ConfigError, match="records at several agents"):
         DecentralizedLogisticRegression(**asked, records_per_person=6).fit(
             table.assign(patient=np.arange(60) // 6), frame["ill"]

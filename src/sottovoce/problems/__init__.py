@@ -41,7 +41,7 @@ from sottovoce.problems.model import Architecture, Model, Preparation, size_of
 from sottovoce.problems.networks import NETWORKS
 from sottovoce.problems.newton import minimise_logistic
 from sottovoce.problems.partition import add_feature_noise, label_counts, partition
-from sottovoce.problems.persons import Persons
+from sottovoce.problems.persons import Persons, person_keys
 from sottovoce.problems.problem import Problem
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, required_persons, unit_in_words
 from sottovoce.problems.split import Split, split
@@ -93,6 +93,7 @@ __all__ = [
     "logistic_regression",
     "mean_estimation",
     "partition",
+    "person_keys",
     "public_bounds",
     "read_records",
     "read_table",

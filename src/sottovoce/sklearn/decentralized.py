@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sottovoce.numbers import checked
-from sottovoce.problems import ConvexSmooth, Problem, scale_features
+from sottovoce.problems import ConvexSmooth, Problem, person_keys, scale_features
 from sottovoce.sklearn.demands import Demands, demands_of
 from sottovoce.sklearn.owners import features_of, numbered, owned_records, taken_apart
 from sottovoce.sklearn.scaling import ranges
@@ -95,11 +95,10 @@ class Decentralized(BaseEstimator):
         limits = ranges(self.bounds, rows.shape[1], getattr(self, "feature_names_in_", None))
         owned = owned_records(table.owners, groups, self.agents, count=len(rows), seed=demands.seed)
         self._limits, self.agents_ = limits, owned.names
-        persons = (
-            numbered(table.persons, "person=", len(rows))[1]
-            if demands.unit == "person" and table.persons is not None
-            else None
-        )
+        persons = None
+        if demands.unit == "person" and table.persons is not None:
+            names, codes = numbered(table.persons, "person=", len(rows))
+            persons = np.unique(person_keys(names.tolist()), return_inverse=True)[1][codes]
         return Records(scale_features(rows, limits), targets, owned.rows, persons, demands)
 
     def _inputs(self, X: Any) -> Floats:

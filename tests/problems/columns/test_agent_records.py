@@ -75,6 +75,30 @@ def test_a_person_with_too_many_records_is_refused(patients, declared):
         sv.problems.read_records(patients, Schema(**declared | {"records_per_person": 1}))
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("7", "7.0"),
+        ("7", "007"),
+        (7, "7.0"),
+        ("Zoë", "Zoe\u0308"),
+        ("ann", "Ann "),
+        ("ann", "ann\u200b"),
+        ("a7", "a７"),
+    ],
+)
+def test_a_person_written_in_two_ways_is_one_person(one, other):
+    held = [{"x": [1.0, 2.0], "y": ["n", "j"], "who": [str(one), "8"]}, {"x": [3.0], "y": ["j"], "who": [other]}]
+    told = {"target": "y", "labels": ("n", "j"), "bounds": {"x": (0, 10)}, "owner": "h", "person": "who"}
+    tables = [table | {"h": ["bern"] * len(table["x"])} for table in held]
+    (persons,) = sv.problems.read_records(tables, Schema(**told, records_per_person=2)).persons
+    assert persons[0] == persons[2] != persons[1]
+    with pytest.raises(sv.ConfigError, match=r"1 person\(s\) have more than records_per_person = 1 records"):
+        sv.problems.read_records(tables, Schema(**told, records_per_person=1))
+    with pytest.raises(sv.ConfigError, match=r"1 person\(s\) have records to learn from, too"):
+        sv.problems.read_records(tables[0], Schema(**told, records_per_person=2), test=tables[1])
+
+
 def test_a_person_with_two_owners_is_refused(patients, schema):
     patients.write_text(patients.read_text().replace("1,Genève", "3,Genève"), encoding="utf-8")
     with pytest.raises(sv.ConfigError, match=r"1 person\(s\) have records with more than one owner"):

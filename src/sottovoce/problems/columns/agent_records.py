@@ -18,6 +18,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.problems.columns.schema import Schema
 from sottovoce.problems.columns.table import Cells, Table, read_table, table
 from sottovoce.problems.complaints import Complaint, of_cells, of_column, refuse
+from sottovoce.problems.persons import person_keys
 from sottovoce.wording import brief
 
 Floats = NDArray[np.float64]
@@ -222,7 +223,7 @@ def _persons(held: Sequence[Table], schema: Schema, complaints: list[Complaint])
             each.source, schema.person, names == "", each.rows, problem="about nobody",
             advice="fill them in, or remove the rows",
         )  # fmt: skip
-        texts.append(names)
+        texts.append(person_keys(names.tolist()))
     if len(texts) != len(held):
         return None
     _, numbers = np.unique(np.concatenate(texts).astype(str), return_inverse=True)
@@ -248,7 +249,9 @@ def _tested(
 
 def _names_in(held: Table, column: str | None) -> set[str]:
     return (
-        set() if column is None or column not in held.columns else set(_as_text(held.columns[column]).tolist()) - {""}
+        set()
+        if column is None or column not in held.columns
+        else set(person_keys(_as_text(held.columns[column]).tolist())) - {""}
     )
 
 
