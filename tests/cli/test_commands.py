@@ -93,7 +93,7 @@ def test_run_prints_final_metrics_and_the_folder(sottovoce, small, tmp_path):
     assert shown["decibels"] == pytest.approx(10 * math.log10(last.mean()))
     assert printed["final_metrics"]["loss"]["decibels"] is None
     assert small.read_bytes() == before
-    text = sottovoce("run", small, "--out", tmp_path / "out")
+    text = sottovoce("run", small, "--explain", "--out", tmp_path / "out")
     assert "msd_centroid" in text.stdout
     assert "out" in text.stdout
 

@@ -67,7 +67,7 @@ def wards(tmp_path):
 
 def test_two_commands_lead_from_a_file_to_what_the_result_is_worth_and_to_predictions(sottovoce, wards, monkeypatch):
     monkeypatch.setattr(reports, "run_figure", run_figure)
-    printed = " ".join(sottovoce("run", "wards.toml", "--out", "out").stdout.split())
+    printed = " ".join(sottovoce("run", "wards.toml", "--out", "out", "--explain").stdout.split())
     for said in (
         "For the data's owner only: exact statistics of the records, covered by no guarantee.",
         "the most frequent class", "each agent alone", "together, without noise and clipping", "together, with noise",

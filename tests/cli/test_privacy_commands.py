@@ -176,7 +176,7 @@ def test_run_prints_and_keeps_guarantees_and_spending(sottovoce, private, tmp_pa
     assert printed["final_metrics"]["epsilon_left"]["mean"] == pytest.approx(50 - needed)
     kept = json.loads((tmp_path / "out" / "guarantees.json").read_text())
     assert kept["guarantees"] == printed["guarantees"]
-    text = sottovoce("run", private, enough, "--out", tmp_path / "out").stdout
+    text = sottovoce("run", private, enough, "--explain", "--out", tmp_path / "out").stdout
     assert "epsilon_left" in text
     assert "curious agent 0" in text
 

@@ -42,7 +42,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     ),
     "check": ("--json", "--quiet"),
     "predict": ("--out", "--agent", "--proba", "--force", "--json", "--quiet"),
-    "run": ("--out", "--json", "--quiet"),
+    "run": ("--out", "--explain", "--json", "--quiet"),
     "list": ("--json", "--quiet"),
     "docs": ("--json", "--quiet"),
     "doctor": ("--json", "--quiet"),

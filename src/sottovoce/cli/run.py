@@ -16,6 +16,7 @@ def run(
     file: Annotated[Path, typer.Argument(help="A TOML configuration; `sottovoce new` writes one.")],
     overrides: OverridesArgument = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of results (default: runs/NAME-DIGEST).")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="With all metrics, mu and the linear view.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -53,8 +54,8 @@ def run(
         as_json=as_json,
         text=Group(
             worth_table(told),
-            _table(metrics),
-            *([] if stated is None else [guarantee_table(stated)]),
+            *([_table(metrics)] if explain else []),
+            *([] if stated is None else [guarantee_table(stated, explain=explain)]),
             wrapped(_where(folder, stored=stored)),
         ),
         notes=notes,
