@@ -147,6 +147,9 @@ def test_it_stands_in_a_pipeline_with_declared_categories(frame, privacy):
     assert model.score(table, frame["ill"]) > 0.7
     assert model[-1].coef_.shape == (1, 4)
     assert list(model[-1].agents_) == ["basel", "bern", "genf"]
+    assert (
+        "as a StandardScaler or an imputer in a pipeline does" in model[-1].guarantees_[0].statement
+    )  # it cannot know what stood before
 
 
 def test_a_grid_search_on_private_records_leaves_a_model_that_says_what_is_not_covered(frame, table, privacy):

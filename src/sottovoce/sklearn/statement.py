@@ -11,6 +11,9 @@ INVENTED = "the {agents} agents are invented: records were dealt out to them at 
 CHOSEN_BY_SCORES = (
     "choosing among fits by scores on private records, as GridSearchCV does: a model chosen so has no guarantee"
 )
+LEARNT_BEFORE = (
+    "whatever was learnt from the records before this fit, as a StandardScaler or an imputer in a pipeline does"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -81,6 +84,7 @@ def stated(found: Guarantee, *, delta: float, seed: int, premises: tuple[str, ..
     """
     notes: tuple[str, ...] = (
         CHOSEN_BY_SCORES,
+        LEARNT_BEFORE,
         "scores on private records, which are exact statistics of them",
         "any further fit on these records, which is one more release",
     )
