@@ -212,3 +212,16 @@ def test_no_record_of_two_worlds_gives_away_more_of_a_person_than_is_stated(law)
     assert stated.validity == "exact"
     assert false.attained == pytest.approx(3 * false.stated, rel=1e-6)
     assert not false.holds
+
+
+def test_sensitivities_of_different_persons_are_not_mixed():
+    checked, promised = regression(), regression(checked=False)
+    asked = {"unit": "person", "adjacency": "replace", "norm": "l2"}
+    first, second = (one.sensitivity(**asked, agent=0) for one in (checked, promised))
+    with pytest.raises(sv.ConfigError, match="at most 3 and 5 records were given together"):
+        sv.accounting.Question(
+            rounds=2, sensitivity=[first, checked.with_persons(5).sensitivity(**asked, agent=1)], unit="person"
+        )
+    assert sv.accounting.Question(rounds=2, sensitivity=[first, first], unit="person").persons.checked
+    assert not sv.accounting.Question(rounds=2, sensitivity=[first, second], unit="person").persons.checked
+    assert sv.accounting.Question(rounds=2, sensitivity=[first, float(second)], unit="person").persons is None

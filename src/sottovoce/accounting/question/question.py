@@ -86,6 +86,7 @@ class Question:
         _check_participation(self)
         for one in self._marked:
             _check_marks(one, self)
+        _refuse_two_kinds_of_persons(self._marked)
 
     @property
     def computed(self) -> bool:
@@ -106,8 +107,11 @@ class Question:
 
     @property
     def persons(self) -> Persons | None:
-        """What is known of persons, where a problem computed their sensitivity."""
-        return next((one.persons for one in self._marked), None)
+        """What is known of persons, where a problem computed the sensitivity of every agent; checked is what was checked for all."""
+        known = [one.persons for one in self._marked if one.persons is not None]
+        if not known or not self.computed:
+            return None
+        return Persons(known[0].records, all(each.checked for each in known))
 
     @property
     def norms(self) -> set[str]:
@@ -203,6 +207,16 @@ def _check_participation(question: Question) -> None:
                 f"Poisson sampling with adjacency='replace' needs the largest norm of ONE record's part, at least half the sensitivity "
                 f"({least:g}); given record_norm = {participation.record_norm}. Use sv.accounting.poisson(rate, record_norm=C / B)."
             )
+
+
+def _refuse_two_kinds_of_persons(given: list[Sensitivity]) -> None:
+    """Refuse sensitivities of persons with different numbers of records: what is stated of one would be read of the other."""
+    found = sorted({one.persons.records for one in given if one.persons is not None})
+    if len(found) > 1:
+        raise ConfigError(
+            f"sensitivities of persons with at most {' and '.join(map(str, found))} records were given together. Compute all of them with the "
+            f"largest number: problem.with_persons(records_per_person={found[-1]}, ...)."
+        )
 
 
 def _check_marks(one: Sensitivity, question: Question) -> None:
