@@ -180,54 +180,41 @@ def _tables(data: Any) -> list[Table]:
 
 def _owners(held: Sequence[Table], schema: Schema, complaints: list[Complaint]) -> list[Cells]:
     """Who holds each record, as text; empty where a table is not split by a column."""
-    if schema.owner is None:
-        return []
-    found = []
-    for each in held:
-        if schema.owner not in each.columns:
-            complaints.append(
-                of_column(
-                    each.source, schema.owner, problem="the column of owners is not there", advice="correct its name"
-                )
-            )
-            continue
-        names = _as_text(each.columns[schema.owner])
-        complaints += of_cells(
-            each.source, schema.owner, names == "", each.rows, problem="nobody holds the record",
-            advice="fill them in, or remove the rows",
-        )  # fmt: skip
+    found = _names_of(held, schema.owner, complaints, whose="owners", nobody="nobody holds the record")
+    for each, names in found:
         strange = np.array([not _printable(name) for name in names.tolist()]) & (names != "")
         complaints += of_cells(
-            each.source, schema.owner, strange, each.rows, problem="a name of more than 100 characters, or one that cannot be printed",
+            each.source, str(schema.owner), strange, each.rows, problem="a name of more than 100 characters, or one that cannot be printed",
             advice="use a shorter name",
         )  # fmt: skip
-        found.append(names)
-    return found
+    return [names for _, names in found]
 
 
 def _persons(held: Sequence[Table], schema: Schema, complaints: list[Complaint]) -> list[Whole] | None:
     """Whom each record is about, as numbers that are the same in all tables."""
-    if schema.person is None:
+    found = _names_of(held, schema.person, complaints, whose="persons", nobody="about nobody")
+    if len(found) != len(held):
         return None
-    texts = []
-    for each in held:
-        if schema.person not in each.columns:
-            complaints.append(
-                of_column(
-                    each.source, schema.person, problem="the column of persons is not there", advice="correct its name"
-                )
-            )
-            continue
-        names = _as_text(each.columns[schema.person])
-        complaints += of_cells(
-            each.source, schema.person, names == "", each.rows, problem="about nobody",
-            advice="fill them in, or remove the rows",
-        )  # fmt: skip
-        texts.append(person_keys(names.tolist()))
-    if len(texts) != len(held):
-        return None
+    texts = [person_keys(names.tolist()) for _, names in found]
     _, numbers = np.unique(np.concatenate(texts).astype(str), return_inverse=True)
     return np.split(numbers.astype(np.int64), np.cumsum([len(each) for each in texts])[:-1])
+
+
+def _names_of(
+    held: Sequence[Table], column: str | None, complaints: list[Complaint], *, whose: str, nobody: str
+) -> list[tuple[Table, Cells]]:
+    """The tables that have a column of names, each with these; no tables where no column is declared."""
+    found = []
+    for each in held if column is not None else ():
+        if column not in each.columns:
+            complaints.append(
+                of_column(each.source, column, problem=f"the column of {whose} is not there", advice="correct its name")
+            )
+            continue
+        names, advice = _as_text(each.columns[column]), "fill them in, or remove the rows"
+        complaints += of_cells(each.source, column, names == "", each.rows, problem=nobody, advice=advice)
+        found.append((each, names))
+    return found
 
 
 def _tested(
@@ -288,7 +275,8 @@ def _check_persons(records: AgentRecords) -> None:
     if shared and len(records.persons) > 1:
         found.append(
             of_column("the data", records.schema.person, problem=f"{shared} person(s) have records with more than one owner",
-                      advice="protection is computed for persons whose records lie with one agent; keep their records in one place")
+                      advice="protection is computed for persons whose records lie with one agent; keep their records in one place, or, if owners number "
+                "their persons alike, write the owner's name before the number")
         )  # fmt: skip
     refuse(found)
 
