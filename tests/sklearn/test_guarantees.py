@@ -181,3 +181,9 @@ def test_one_agent_alone_has_central_privacy(records):
     assert model.guarantees_[0].epsilon == pytest.approx(1.5)
     with pytest.raises(sv.IncompatibleChoice, match="a federation of one agent sends no messages"):
         DecentralizedLogisticRegression(**asked).fit(*records[:2])
+
+
+def test_an_owner_written_in_two_ways_is_refused(frame, privacy):
+    owners = ["bern" if row % 2 else "Bern " for row in range(60)]
+    with pytest.raises(sv.ConfigError, match=r"groups=: 1 name\(s\) are another owner's, written in another way"):
+        DecentralizedLogisticRegression(**privacy).fit(frame[["age", "dose"]], frame["ill"], groups=owners)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_whole, whole
-from sottovoce.problems import partition
+from sottovoce.problems import partition, person_keys
 from sottovoce.wording import brief_value, suggest
 
 
@@ -93,6 +93,11 @@ def owned_records(owners: NDArray[Any] | None, groups: Any, agents: Any, *, coun
     if agents is not None:
         return _dealt_out(agents, count, seed)
     names, codes = numbered(owners if owners is not None else np.asarray(groups), said[0], count)
+    if alike := len(names) - len(set(person_keys(names.tolist()))):
+        raise ConfigError(
+            f"{said[0]}: {alike} name(s) are another owner's, written in another way; as two agents, each would have a part of what is to be "
+            f"protected together. Write each owner in one way."
+        )
     return Owned(names, tuple(np.flatnonzero(codes == agent) for agent in range(len(names))))
 
 

@@ -99,6 +99,14 @@ def test_a_person_written_in_two_ways_is_one_person(one, other):
         sv.problems.read_records(tables[0], Schema(**told, records_per_person=2), test=tables[1])
 
 
+def test_an_owner_written_in_two_ways_is_refused():
+    table = {"x": [1.0, 2.0, 3.0], "y": ["n", "j", "j"], "h": ["Genève", "Gene\u0300ve", "Bern"]}
+    told = Schema(target="y", labels=("n", "j"), bounds={"x": (0, 10)}, owner="h")
+    with pytest.raises(sv.ConfigError, match=r"'h': 1 name\(s\) of owners are another owner's, written in another way"):
+        sv.problems.read_records(table, told)
+    assert sv.problems.read_records(table | {"h": ["Genève", "Genève", "Bern"]}, told).names == ("Bern", "Genève")
+
+
 def test_a_person_with_two_owners_is_refused(patients, schema):
     patients.write_text(patients.read_text().replace("1,Genève", "3,Genève"), encoding="utf-8")
     with pytest.raises(sv.ConfigError, match=r"1 person\(s\) have records with more than one owner"):

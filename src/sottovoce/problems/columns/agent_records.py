@@ -187,7 +187,16 @@ def _owners(held: Sequence[Table], schema: Schema, complaints: list[Complaint]) 
             each.source, str(schema.owner), strange, each.rows, problem="a name of more than 100 characters, or one that cannot be printed",
             advice="use a shorter name",
         )  # fmt: skip
+    complaints += _alike([names for _, names in found], schema.owner)
     return [names for _, names in found]
+
+
+def _alike(owners: Sequence[Cells], column: str | None) -> list[Complaint]:
+    """One owner in two spellings: as two agents, each would have a part of what is to be protected together."""
+    names = {name for part in owners for name in part.tolist()} - {""}
+    alike = len(names) - len(set(person_keys(names)))
+    problem = f"{alike} name(s) of owners are another owner's, written in another way"
+    return [of_column("the data", column, problem=problem, advice="write each owner in one way")] if alike else []
 
 
 def _persons(held: Sequence[Table], schema: Schema, complaints: list[Complaint]) -> list[Whole] | None:
