@@ -414,7 +414,10 @@ class TestConfiguration:
             ("noise={kind='gopa', law='gaussian', std=0.1}", "pairwise_std: this key is missing"),
             ("noise={kind='gopa', law='gaussian', pairwise_std=0.1}", "needs std"),
             ("noise={kind='gopa', law='l2_laplace', scale=0.1, pairwise_std=0.1}", "L2Laplace"),
-            ("noise.kind=independent", "pairwise_std: does not apply to kind = 'independent', only to gopa"),
+            (
+                "noise={kind='independent', law='gaussian', std=0.1, pairwise_std=0.1}",
+                "does not apply to kind = 'independent', only to gopa",
+            ),
         ],
     )
     def test_what_does_not_fit_is_refused(self, run, override, expected):
