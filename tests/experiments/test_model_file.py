@@ -147,6 +147,19 @@ def test_the_guarantee_is_said_in_words(finished):
         "For the server and 50 % of the agents, which put together what they are sent and what they know, epsilon is at most 4 at delta = 1e-05 "
         "when all data of one agent are added or removed; one run of 2 rounds."
     )
+    one = {
+        "unit": "record",
+        "adjacency": "replace",
+        "rounds": 2,
+        "epsilon": {"1e-05": 0.06},
+        "observer": "curious agent 0",
+    }
+    for observer in (
+        "curious agent 0",
+        "coalition 0, 1",
+        "links 0 -> 1",
+    ):  # far away from whom they are asked about, they learn little
+        assert "asked about" in in_words({"guarantees": [one | {"observer": observer}]})[0]
     assert assumed.startswith("Assumed besides: a record is one row of the file, not one person")
     assert not any("seed" in sentence for sentence in told(finished)["guarantee"])
 

@@ -9,10 +9,10 @@ from sottovoce.rounding import shown
 
 _SEES = {  # by the first word of an observer's name
     "eavesdropper": "somebody who reads every message",
-    "curious": "an agent that sees what it is sent",
-    "coalition": "agents that put together what they are sent",
+    "curious": "the one agent that was asked about, which sees what it is sent (other agents may learn more)",
+    "coalition": "the agents that were asked about, who put together what they are sent (others may learn more)",
     "server": "the server, which sees what agents send it",
-    "links": "somebody who reads some of the messages",
+    "links": "somebody who reads the links that were asked about (elsewhere more may be learnt)",
     "final": "whoever gets the final model",
 }
 ASSUMED = "Assumed besides: "  # how the sentence begins that says what an experiment's guarantees rest on
