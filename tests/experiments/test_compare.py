@@ -377,6 +377,7 @@ def test_every_row_states_what_its_repeats_would_give_away_and_the_notes_say_not
         f"{by_epsilon[2.0]} where one has 2, up to {by_epsilon[8.0]} where one has 8."
     )
     assert usual.notes[-1] in usual.table()
+    assert "exact statistics of the records, for the data's owner only" in usual.notes[-2]
     assert (
         compared(epsilons=[2.0], repeats=1)
         .notes[-1]

@@ -31,7 +31,7 @@ from sottovoce.accounting import (
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.experiments.claims import Claims
-from sottovoce.experiments.comparison.notes import notes, rows_note
+from sottovoce.experiments.comparison.notes import MEASURED, notes, rows_note
 from sottovoce.experiments.comparison.questions import by_norm, questions_of
 from sottovoce.experiments.comparison.result import Comparison, Measured, Row
 from sottovoce.experiments.releases import epsilon_of_repeats
@@ -162,7 +162,7 @@ def compare(
     return Comparison(
         rows=tuple(sorted(rows, key=lambda row: order[str(row.observer)])),
         references=tuple(references), epsilons=targets, delta=delta, measures=common.measures, tail=common.tail,
-        notes=(*_notes(commons, algorithms, noises), rows_note(rows, seed=seed, repeats=repeats)),
+        notes=(*_notes(commons, algorithms, noises), MEASURED, rows_note(rows, seed=seed, repeats=repeats)),
         description=_description(commons, algorithms, noises, watching),
     )  # fmt: skip
 

@@ -13,6 +13,8 @@ from sottovoce.experiments.releases import NOT_COMPUTED, largest
 from sottovoce.noise import Noise
 from sottovoce.problems import unit_in_words
 
+MEASURED = "What was measured are exact statistics of the records, for the data's owner only: no epsilon covers them, nor the choice of a row by them."
+
 
 def notes(
     problem: Any,
