@@ -90,8 +90,9 @@ def test_meaningless_radius_is_refused(radius):
 
 def test_point_outside_the_box_is_named():
     points = [np.zeros((2, 2)), np.array([[0.0, 0.0], [0.0, 0.0], [0.5, -1.2]])]
-    with pytest.raises(ConfigError, match=r"agent 1, record 2, coordinate 1 is -1\.2"):
+    with pytest.raises(ConfigError, match=r"agent 1, record 2, coordinate 1 does not\.") as caught:
         mean_estimation(points, radius=1.0)
+    assert "1.2" not in str(caught.value)  # a place is enough to find it
     assert mean_estimation(points, radius=1.2).box == 1.2
 
 
