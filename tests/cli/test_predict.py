@@ -74,7 +74,9 @@ def test_two_commands_lead_from_a_file_to_what_the_result_is_worth_and_to_predic
         "kept for testing", "for the data's owner only: after the last round", "epsilon at delta = 1e-05", "every message",
     ):  # fmt: skip
         assert said in printed, said
-    for name in ("owner-only.json", "owner-only.png", "owner-only.svg", "resume.key"):
+    assert "sottovoce predict out NEW.csv" in printed
+    assert "for the data's owner only" in (wards / "out" / "owner-only.svg").read_text()
+    for name in ("owner-only.json", "owner-only.png", "owner-only.svg", "resume.key", "run.json", "guarantees.json"):
         assert stat.S_IMODE((wards / "out" / name).stat().st_mode) == 0o600, name
     assert (wards / "out" / "owner-only.png").stat().st_size > 10_000
     again = json.loads(sottovoce("run", "wards.toml", "--out", "out", "--json").stdout)
@@ -82,6 +84,7 @@ def test_two_commands_lead_from_a_file_to_what_the_result_is_worth_and_to_predic
     assert "without learning" in again["owner_only"]["rows"]
 
     told = sottovoce("predict", "out", "new.csv", "--out", "predictions.csv", "--proba")
+    assert stat.S_IMODE((wards / "predictions.csv").stat().st_mode) == 0o600
     assert told.exit_code == 0, told.output
     assert "3 predictions by the common model" in told.stdout
     assert "not for release" in " ".join(told.stdout.split())

@@ -280,18 +280,18 @@ FILES = {
     [
         ({"problem": {"data": "one.csv"}}, "one.csv: all records are of one class; a classifier needs two"),
         ({"problem": {"data": "minus.csv"}}, "minus.csv: all records are of one class"),
-        ({"problem": {"data": "parts.csv"}}, "parts.csv: a record is labelled 0.5; classes are whole numbers"),
-        ({"problem": {"data": "negative.csv"}}, "negative.csv: a record is labelled -1; classes are whole numbers"),
+        ({"problem": {"data": "parts.csv"}}, "parts.csv: a label is no whole number from 0 on"),
+        ({"problem": {"data": "negative.csv"}}, "negative.csv: a label is no whole number from 0 on"),
         (
             {"problem": {"data": "codes.csv"}},
-            "the largest label is 90210, which makes more classes than the 20 records",
+            "the largest label makes more classes than there are records",
         ),
         ({"problem": {"data": "signs.csv", "classes": 3}}, "labels are -1 and 1, which are two classes"),
         ({"problem": {"data": "wide.csv", "model": "cnn"}}, "a record has 13 features, which is no square number"),
-        ({"problem": {"classes": 5}}, "a record is labelled 9, but [problem] classes = 5 are numbered 0 to 4"),
+        ({"problem": {"classes": 5}}, "a label is too large: [problem] classes = 5 are numbered 0 to 4"),
         ({"problem": {"classes": 1}}, "[problem] classes: input should be greater than or equal to 2; given 1"),
         ({"problem": {"data": "digits"}}, 'write data = "digits_classes" for the ten digits, or add classes = 2'),
-        ({"problem": {"data": "diabetes"}}, "diabetes: a record is labelled -0.9"),
+        ({"problem": {"data": "diabetes"}}, "diabetes: a label is no whole number"),
         ({"problem": {"data": "synthetic"}}, 'data = "synthetic" is made for linear_regression, mean_estimation only'),
         ({"problem": {"hidden": 0}}, "[problem] hidden: write one whole number of at least 1"),
         ({"problem": {"hidden": [8, 0]}}, "[problem] hidden: write one whole number of at least 1"),
@@ -335,5 +335,5 @@ def test_what_does_not_fit_gives_one_paragraph_and_leaves_nothing(command, tmp_p
 def test_refusals_have_their_own_types():
     with pytest.raises(UnsupportedClaim, match="Remove losses"):
         build(config(privacy={**PRIVACY, "losses": "problem"}))
-    with pytest.raises(ConfigError, match=r"is labelled -0\.9"):
+    with pytest.raises(ConfigError, match=r"a label is no whole number"):
         made(data="diabetes")

@@ -259,3 +259,20 @@ def test_names_of_agents_stand_beside_their_guarantees(tables):
     notes = " ".join(stated["notes"])
     assert "one row of the file, not one person" in notes
     assert "who the agents are, and which of them holds a record, is public" in notes
+
+
+@pytest.mark.parametrize(("delta", "said"), [(0.02, True), (1e-5, False)])
+def test_a_delta_that_would_let_a_record_be_given_away_is_called_so(tables, delta, said):
+    from sottovoce.experiments import guarantees, statement
+
+    tables["noise"] = {"kind": "independent", "law": "gaussian", "std": 0.1}
+    tables["privacy"] = {
+        "unit": "record",
+        "clip": 1.0,
+        "clip_norm": "l2",
+        "delta": delta,
+        "observers": ["eavesdropper"],
+    }
+    experiment = made(tables)  # 60 records
+    notes = statement(experiment, guarantees(experiment))["notes"]
+    assert any("delta is not below 1 / records" in note for note in notes) is said

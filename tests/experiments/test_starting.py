@@ -169,7 +169,7 @@ def test_roles_that_no_column_can_have_are_refused(own, roles, expected):
 
 
 @pytest.mark.parametrize(
-    "name", ["a.b", "a b", 'say "so"', "back\\slash", "créatinine", "#", "=", "[x]", "age", "1", "年齢", "a'b", "-"]
+    "name", ["a.b", "a b", 'say "so"', "back\\slash", "créatinine", "#", "=", "[x]", "age", "1st", "年齢", "a'b", "-"]
 )
 def test_odd_names_are_quoted_as_toml_wants_it(tmp_path, name):
     assert tomllib.loads(f"{key(name)} = 1") == {name: 1}

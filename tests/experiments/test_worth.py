@@ -203,6 +203,16 @@ def test_a_model_no_better_than_none_is_called_so(together, clear, said):
     assert said is None or any(said in line for line in found)
 
 
+@pytest.mark.parametrize(
+    ("together", "clear", "alone", "said"), [(0.7, 0.9, 0.8, True), (0.85, 0.9, 0.8, False), (0.7, 0.75, 0.8, False)]
+)
+def test_noise_that_makes_learning_together_pointless_is_called_so(together, clear, alone, said):
+    parts = experiment()
+    scores = {"together": together, "in clear": clear, "without learning": 0.6, "alone": alone}
+    found = hints(parts, made_up(0.2 + 0.5 * np.exp(-ROUNDS / 5)), measure_of(parts), scores)
+    assert any("no better than each agent alone" in line for line in found) is said
+
+
 def test_the_share_of_shortened_gradients_is_counted():
     """Record i has gradient -2 x_i (t_i - 0) of norm 2 |t_i|; a clip of 5 shortens those above 2.5; the ridge does not count."""
     features = np.ones((2, 4, 1))

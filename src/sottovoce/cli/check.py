@@ -1,5 +1,6 @@
 """`sottovoce check`: whether a file will run, everything that is in the way, and what every observer would learn."""
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,10 @@ def check(
     notes = Notes()
     found = check_file(file, overrides or (), say=notes)
     described = found.describe()
-    parts = _fine(file, described, found, quiet=quiet) if found.runs else list(map(wrapped, _in_the_way(file, found)))
+    command = shlex.join(["sottovoce", "run", str(file), *(overrides or ())])
+    parts = (
+        _fine(command, described, found, quiet=quiet) if found.runs else list(map(wrapped, _in_the_way(file, found)))
+    )
     show({"file": str(file), **described}, as_json=as_json, text=Group(*parts), notes=notes)
     if not found.runs:
         raise typer.Exit(2)
@@ -47,15 +51,19 @@ def _in_the_way(file: Path, found: "Checked") -> Iterable[str]:
     if found.wrong:
         yield "\nMistakes:"
         yield from (f"- {paragraph(each)}" for each in found.wrong)
+    if found.complaints:
+        yield "\nFor the data's owner only, since numbers of cells are facts about the records:"
     for source in dict.fromkeys(each.source for each in found.complaints):
         yield f"\n{paragraph(source)}:"
         yield from (f"- {paragraph(each.sentence())}" for each in found.complaints if each.source == source)
 
 
-def _fine(file: Path, described: dict[str, Any], found: "Checked", *, quiet: bool) -> list[RenderableType]:
+def _fine(command: str, described: dict[str, Any], found: "Checked", *, quiet: bool) -> list[RenderableType]:
     told = described["will_run"]
     agents, features, apart = told["agents"], told["features"], told["for_the_owner_only"]
-    said = [f"{file} will run: {len(agents)} agents, {told['rounds']} rounds, {told['repeats']} repeat(s)."]
+    said = [
+        f"{shlex.split(command)[2]} will run: {len(agents)} agents, {told['rounds']} rounds, {told['repeats']} repeat(s)."
+    ]
     if not quiet:
         if isinstance(agents[0], str):
             said.append(f"Agents: {', '.join(agents[:_MOST])}{_more(agents)}.")
@@ -71,7 +79,7 @@ def _fine(file: Path, described: dict[str, Any], found: "Checked", *, quiet: boo
     if found.stated is not None:
         parts.append(guarantee_table(found.stated))
     if not quiet:
-        parts.append(wrapped(f"Next: sottovoce run {file}"))
+        parts.append(wrapped(f"Next: {command}"))
     return parts
 
 

@@ -1,6 +1,8 @@
 """`sottovoce demo`: twenty hospitals, real records, accuracy, epsilon and pictures, offline."""
 
 import resource
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,11 +54,16 @@ def demo(
     )
 
 
+def _command() -> str:
+    """How this command is called again: by its name, or by its path where the shell does not find the name."""
+    return "sottovoce" if shutil.which("sottovoce") else sys.argv[0]
+
+
 def _summary(found: "Demonstration", out: Path) -> str:
     law = found.experiment.noise.describe()
     return (
         f"{found.experiment.problem.num_agents} hospitals, {sum(found.experiment.problem.sizes)} records to learn from, "
         f"{found.experiment.rounds} rounds; every message carries {law['law']} noise of scale {law['scale']:.4g}, which was calibrated so "
         f"that someone who reads all messages has epsilon = {epsilon_of(found.stated['guarantees'][0]):.3g} for one patient's record.\n"
-        f"Less epsilon costs accuracy. Try it:\n  sottovoce run {out}/demo.toml noise.epsilon=4"
+        f"Less epsilon costs accuracy. Try it:\n  {_command()} run {out}/demo.toml noise.epsilon=4"
     )

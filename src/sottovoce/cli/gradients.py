@@ -10,7 +10,7 @@ from rich.console import Group
 from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, percent, show, table, wrapped
 
 WARNING = (
-    "These numbers are computed from the data. A clip chosen by private data costs privacy budget, which no guarantee of sottovoce "
+    "For public data, or for the eyes of the data's owner only. These numbers are computed from the data. A clip chosen by private data costs privacy budget, which no guarantee of sottovoce "
     "covers: choose it with public or synthetic data, or before looking."
 )
 MEANING = (
@@ -53,7 +53,7 @@ def gradients(
     show(
         {"norms": [each.describe() for each in found], "notes": [said, WARNING]},
         as_json=as_json,
-        text=Group(shown, *meaning, wrapped(WARNING, style="bold")),
+        text=Group(wrapped(WARNING, style="bold"), shown, *meaning),
         notes=notes,
     )
 

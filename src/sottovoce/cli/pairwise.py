@@ -92,7 +92,12 @@ def _table(value: dict[str, Any], kind: Literal["epsilon", "mu"]) -> RenderableT
         missing = "inf" if row["attacker_proven_infinite"] else ""
         proven = _number(row[f"attacker_proven_{kind}"], missing=missing)
         rows.append((str(row["distance"]), str(row["pairs"]), *(_number(row[kind][name]) for name in sizes), proven))
-    header = ("links\napart", "\npairs", *(f"{kind}\n{name}" for name in sizes), f"proven\n{kind}")
+    header = (
+        "links\napart",
+        "\npairs",
+        *(f"{kind}\n{name}" for name in sizes),
+        f"proven for\nagent {value['attacker']}",
+    )
     at = f" at delta = {value['delta']:g}" if kind == "epsilon" else ""
     return table(header, rows, title=f"{value['num_agents']} agents, {value['rounds']} rounds: {kind}{at}")
 

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 
 from sottovoce.cli.guarantees import guarantee_table
 from sottovoce.cli.output import JsonOption, Notes, OverridesArgument, QuietOption, percent, show, table, wrapped
-from sottovoce.cli.worth import draw_worth, worth_table
+from sottovoce.cli.worth import FIGURE, draw_worth, worth_table
 
 
 def run(
@@ -73,7 +73,10 @@ def _finite(metrics: dict[str, dict[str, float | None]]) -> dict[str, dict[str, 
 def _where(folder: Path, *, stored: bool) -> str:
     if stored:
         return f"This result was stored before and is only read back, from {folder}; to compute it anew choose another folder with --out."
-    return f"results in {folder}"
+    return (
+        f"Results in {folder}, a picture in {folder / FIGURE} for the data's owner only. For new records:\n"
+        f"  sottovoce predict {folder} NEW.csv --out predictions.csv"
+    )
 
 
 def _table(metrics: dict[str, dict[str, float | None]]) -> RenderableType:

@@ -1,5 +1,6 @@
 """How the worth of a result is shown: what it reached beside what can be had without it, under the heading of whom it is for."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,8 +48,17 @@ def draw_worth(run: "Run", folder: Path, told: Mapping[str, Any], stated: Mappin
     if not all(path.exists() for path in figures):
         from sottovoce.reports import run_figure
 
-        for path in run_figure(run, folder / FIGURE, references=_references(run, told), stated=stated):
-            path.chmod(0o600)
+        before = os.umask(0o077)  # a figure is readable by its owner alone from its first byte on
+        try:
+            run_figure(
+                run,
+                folder / FIGURE,
+                references=_references(run, told),
+                stated=stated,
+                for_whom="for the data's owner only",
+            )
+        finally:
+            os.umask(before)
     return figures
 
 

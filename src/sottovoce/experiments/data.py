@@ -197,7 +197,7 @@ def _refuse_overflow(data: str, numbers: np.ndarray, what: str) -> None:
         record, column = (int(place) for place in wrong[0])
         name = f"feature {column}" if what == "feature" else "the target"
         raise ConfigError(
-            f"{data}: {name} of record {record}, both counted from 0, is {numbers[record, column]:g}; numbers above {LARGEST_NUMBER:g} in size "
+            f"{data}: {name} of record {record}, both counted from 0, is above {LARGEST_NUMBER:g} in size; such numbers "
             f"overflow when they are squared. Scale the data{', or give [problem] bounds' if what == 'feature' else ''}."
         )
 
@@ -227,7 +227,7 @@ def _class_labels(section: ClassificationProblem, labels: np.ndarray) -> np.ndar
     wrong = [*found[found != np.floor(found)], *found[found < 0]]
     if wrong:
         raise ConfigError(
-            f"{data}: a record is labelled {wrong[0]:g}; classes are whole numbers 0, 1, .., or -1 and 1. Number them so, "
+            f"{data}: a label is no whole number from 0 on; classes are whole numbers 0, 1, .., or -1 and 1. Number them so, "
             f"or name another column by [problem] target (.csv)."
         )
     if classes is None and len(found) < 2:
@@ -237,13 +237,13 @@ def _class_labels(section: ClassificationProblem, labels: np.ndarray) -> np.ndar
         )
     if classes is None and found[-1] >= len(labels):
         raise ConfigError(
-            f"{data}: the largest label is {found[-1]:.0f}, which makes more classes than the {len(labels)} records. Number "
+            f"{data}: the largest label makes more classes than there are records. Number "
             f"classes from 0, or say how many there are by [problem] classes."
         )
     if classes is not None and found[-1] >= classes:
         raise ConfigError(
-            f"{data}: a record is labelled {found[-1]:.0f}, but [problem] classes = {classes} are numbered 0 to {classes - 1}. "
-            f"Use classes = {found[-1] + 1:.0f} or more, or number them from 0."
+            f"{data}: a label is too large: [problem] classes = {classes} are numbered 0 to {classes - 1}. "
+            f"Use more classes, or number them from 0."
         )
     return labels
 

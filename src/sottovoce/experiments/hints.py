@@ -32,7 +32,7 @@ def hints(experiment: Experiment, run: Run, measure: Measure, scores: Mapping[st
         experiment: what was run.
         run: what it gave.
         measure: how models are scored.
-        scores: of the common models, by the names of `worth`.
+        scores: of the common models, and of the average agent alone, by the names of `worth`.
     """
     known = [] if measure.held_out or measure.name == "distance" else [
         f"No records were kept for testing, so the {measure.name} is that on the training records, which flatters every model."
@@ -47,8 +47,14 @@ def _against_nothing(measure: Measure, scores: Mapping[str, float | None]) -> li
     if reached is None or base is None:
         return []
     sign = 1.0 if measure.name == "accuracy" else -1.0
+    alone = scores.get("alone")
     if sign * reached > sign * base:
-        return []
+        if alone is None or clear is None or sign * reached > sign * alone or sign * clear <= sign * alone:
+            return []
+        return [
+            "With this noise, learning together is no better than each agent alone; without noise it would be. Try a larger epsilon, fewer "
+            "rounds, or more agents."
+        ]
     said = "The common model is no better than an answer without learning."
     if clear is not None and sign * clear > sign * base:
         return [f"{said} Without noise it is: try a larger epsilon, fewer rounds, or more records at each agent."]

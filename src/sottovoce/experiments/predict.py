@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.durable_files import write
 from sottovoce.experiments.model_file import MODEL_JSON, load_model
 from sottovoce.experiments.record import load
-from sottovoce.problems import Model, load_points, read_table
+from sottovoce.problems import BadTable, Complaint, Model, load_points, read_table
 from sottovoce.wording import brief
 
 
@@ -65,8 +66,18 @@ def predict_file(model: Model, file: str | Path, *, probabilities: bool = False)
     else:
         data, _ = load_points(file)
         rows = np.arange(len(data))
-    shares = model.predict_proba(data) if probabilities else None
-    return Predicted(rows, model.predict(data), shares, model.classes)
+    try:
+        shares = model.predict_proba(data) if probabilities else None
+        return Predicted(rows, model.predict(data), shares, model.classes)
+    except BadTable as error:
+        raise BadTable([_for_predictions(each) for each in error.complaints]) from error
+
+
+def _for_predictions(found: Complaint) -> Complaint:
+    """What a file of learning could declare, a file of new records can only correct."""
+    if "declare" not in found.advice:
+        return found
+    return replace(found, advice="correct the file; the model answers for nothing that it was not made for")
 
 
 def write_predictions(found: Predicted, path: str | Path, *, force: bool = False) -> None:
@@ -91,7 +102,7 @@ def write_predictions(found: Predicted, path: str | Path, *, force: bool = False
     for row, answer, each in zip(found.rows.tolist(), found.answers.tolist(), shares.tolist(), strict=True):
         out.writerow([row, _cell(answer), *(f"{share:.6g}" for share in each)])
     try:
-        write(place, text.getvalue().encode())
+        write(place, text.getvalue().encode(), private=True)
     except OSError as error:
         raise ConfigError(
             f"{brief(str(place), 200)} cannot be written ({error.strerror}); choose another place."

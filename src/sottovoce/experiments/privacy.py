@@ -37,6 +37,10 @@ LINEAR_VIEW = (
     "* The linear view is exact for gradients that do not react to what agents hear; it is no guarantee when gradients depend on models "
     "the observer does not see. mu and epsilon are."
 )
+LARGE_DELTA = (
+    "delta is not below 1 / records: a method that gives away one record whole, drawn at random, would meet such a promise too. Choose a smaller "
+    "one, such as 1e-5."
+)
 UNRELEASED = (
     "These observers do not get the final model, so it must not be released to them. List final_model among the observers to account for "
     "its release."
@@ -136,6 +140,7 @@ def statement(experiment: Experiment, found: Sequence[Guarantee]) -> dict[str, A
     delta, privacy = stated_delta(experiment), _privacy(experiment)
     finite = any(each.validity != "infinite" for each in found)
     said = {
+        LARGE_DELTA: delta * float(sum(experiment.problem.sizes)) >= 1,
         LINEAR_VIEW: any(each.linear_validity == "exogenous-gradients" for each in found),
         UNRELEASED: not any(observer.final_model for observer in privacy.observers),
         **dict.fromkeys(protection_notes(experiment), finite),

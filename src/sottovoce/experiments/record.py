@@ -86,14 +86,14 @@ class Record:
         _save(self.folder / "metrics.safetensors", metrics)
         write(self.folder / "metrics.csv", _csv(metrics).encode(), private=True)
         if guarantees is not None:
-            write_json(self.folder / "guarantees.json", guarantees)
+            write_json(self.folder / "guarantees.json", guarantees, private=True)
         with _readable(self.folder):
             held = _load(self.folder / "models.safetensors")
         run = Run(
             metrics=metrics, models=held["models"], description=self.header["description"], common=held.get("common")
         )
         _save_model(self.folder, run, guarantees, self.header["config"])
-        write_json(self.folder / "run.json", {**self.header, "status": "finished"})
+        write_json(self.folder / "run.json", {**self.header, "status": "finished"}, private=True)
         _remove_partial_results(self.folder)
         return load(self.folder)
 
@@ -142,7 +142,7 @@ def _opened(folder: Path, config: dict[str, Any], description: dict[str, Any], r
             "description": description,
             "records": keyed_digest(records, folder) if records else None,
         }
-        write_json(folder / "run.json", header)
+        write_json(folder / "run.json", header, private=True)
         return Record(folder=folder, header=header, start=None)
     header = _read_header(folder)
     _check_same_run(folder, header, config)
@@ -162,7 +162,7 @@ def _with_key(header: dict[str, Any], records: Arrays, folder: Path) -> dict[str
         "description": _without_digest(header["description"]),
         "records": keyed_digest(records, folder),
     }
-    write_json(folder / "run.json", renewed)
+    write_json(folder / "run.json", renewed, private=True)
     return renewed
 
 
@@ -189,7 +189,7 @@ def save(run: Run, path: str | Path) -> None:
     _save_model(folder, run, None, None)
     header = {"format_version": FORMAT_VERSION, "status": "finished", "config": None, "versions": versions()}
     write_json(
-        folder / "run.json", {**header, "description": _without_digest(run.description)}
+        folder / "run.json", {**header, "description": _without_digest(run.description)}, private=True
     )  # last: it makes the folder a run
 
 

@@ -168,7 +168,8 @@ def weigh(experiment: Experiment, run: Run, clear: Run | None) -> Worth:
     if clear is not None:
         rows["in clear"] = _row(measure, clear, experiment)
     rows["together"] = _row(measure, run, experiment)
-    said = hints(experiment, run, measure, {name: row.common for name, row in rows.items()})
+    reached = {name: row.average if name == "alone" else row.common for name, row in rows.items()}
+    said = hints(experiment, run, measure, reached)
     return Worth(measure=measure, rows=rows, alone=alone, notes=(*learnt, *said))
 
 

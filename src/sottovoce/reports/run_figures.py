@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ def run_figure(
     references: Mapping[str, Reference] | None = None,
     stated: Mapping[str, Any] | None = None,
     metric: str | None = None,
+    for_whom: str = "",
 ) -> list[Path]:
     """Write what a run reached, round by round, as PNG and SVG: accuracy in percent, or an error, and epsilon per observer.
 
@@ -32,6 +34,7 @@ def run_figure(
             "alone", "without noise" and "majority" in them have the colours that these groups have in all figures.
         stated: the guarantees as `load_guarantees` reads them; None where no observer was named.
         metric: which of the run's metrics; None: accuracy where there is one, else an error.
+        for_whom: a line below the title that says who may see the figure.
 
     Returns:
         The two files, PNG first.
@@ -41,6 +44,8 @@ def run_figure(
     """
     path = Path(path)
     picture = run_picture(run, references=references, stated=stated, metric=metric)
+    if for_whom:
+        picture = replace(picture, title=f"{picture.title}\n{for_whom}")
     several = "" if run.repeats == 1 else (
         " The line is the mean over repeats, the band holds 80 % of them; epsilon is that of one repeat."
     )  # fmt: skip

@@ -121,6 +121,8 @@ def test_a_person_with_two_owners_is_refused(patients, schema):
         ("x,x\n1,2\n", "two columns have this name"),
         ("x,\n1,2\n", "column 2 has no name"),
         ("1,2\n3,4\n", "header is missing"),
+        ("P1,2025-03-11,Bern\nP2,2025-03-12,Basel\n", "header is missing, or column 2"),
+        ("Ann;1970-01-01\n", "at least one record"),
         ("x;y\n1;2\n", "separate columns by commas"),
         ("x,y\n1\n1,2,3\n", r"too few or too many cells \(2 rows, the first in row 2\)"),
         ('x,y\n"1,2\n', "not valid CSV"),
@@ -136,3 +138,12 @@ def test_reprs_show_no_data(patients, schema):
     records = sv.problems.read_records(patients, schema)
     assert repr(records) == "AgentRecords(2 agents, 4 records, 7 features)"
     assert "4 rows, 8 columns" in repr(sv.problems.read_table(patients))
+
+
+@pytest.mark.parametrize("first", ["Ann,87,Basel", "Ann,2025-03-11,Basel", "Ann,11.03.2025,Basel", "Ann;87;Basel"])
+def test_a_record_in_place_of_the_header_is_refused_and_not_repeated(tmp_path, first):
+    (tmp_path / "t.csv").write_text(f"{first}\n{first}\n")
+    with pytest.raises(sv.ConfigError) as caught:
+        sv.problems.read_table(tmp_path / "t.csv")
+    for cell in ("Ann", "87", "Basel", "2025"):
+        assert cell not in str(caught.value).replace(str(tmp_path), "")

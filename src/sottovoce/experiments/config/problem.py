@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from sottovoce.experiments.config.columns import ColumnsSection, Sources
 from sottovoce.experiments.config.values import LARGEST, Count, Fraction, NonNegative, Positive, Section, Seed, wrong
 from sottovoce.problems import PROBLEMS, Problem
-from sottovoce.wording import brief_value
+from sottovoce.wording import brief, brief_value
 
 Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
 Test = tuple[np.ndarray, np.ndarray] | None  # features [n, d] and targets [n] kept away from learning
@@ -79,13 +80,21 @@ def _deviations(given: Any) -> Any:
 def _ranges(given: Any) -> Any:
     """One range for all features, a list with one for each, or a table with one for each name."""
     if isinstance(given, dict):
-        return {name: _ranges(limits) for name, limits in given.items()}
+        return {name: _named_range(name, limits) for name, limits in given.items()}
     if isinstance(given, list | tuple) and given and all(isinstance(limits, list | tuple) for limits in given):
         return tuple(_ranges(limits) for limits in given)
     low, high = _range(given)
     if low == high:
         raise wrong(f"a range needs low < high; given {brief_value(given)}")
     return low, high
+
+
+def _named_range(name: str, limits: Any) -> Any:
+    """The range of one column, which a complaint names."""
+    try:
+        return _ranges(limits)
+    except PydanticCustomError as error:
+        raise wrong(f"{brief(name)!r}: {error.message()}; low < high is needed") from error
 
 
 def _widths(given: Any) -> Any:

@@ -98,8 +98,10 @@ def survey(data: Sequence[str]) -> Survey:
 def _surveyed(name: str, tables: Sequence[Table]) -> Surveyed:
     texts = [_text(cell) for table in tables for cell in table.columns[name].tolist()]
     cells = tuple(text for text in texts if text.casefold() not in _EMPTY)
-    empty = len(texts) - len(cells)
-    return Surveyed(name=name, kind=_kind(cells, empty=empty), empty=empty, cells=cells)
+    kind = _kind(cells, empty=len(texts) - len(cells))
+    if kind != "number":  # elsewhere NA is a text like others, which may well be a code
+        cells = tuple(filter(None, texts))
+    return Surveyed(name=name, kind=kind, empty=len(texts) - len(cells), cells=cells)
 
 
 def _text(cell: Any) -> str:

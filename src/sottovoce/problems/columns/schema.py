@@ -278,7 +278,7 @@ class Schema:
         columns = {column.name: column for column in self.columns}
         for name, value in self.missing.items():
             if name not in columns:
-                yield f"missing names {brief(name)!r}, which is no declared feature"
+                yield f"missing names {brief(name)!r}, which is no declared feature{suggest(name, columns)}".rstrip("?")
             elif wrong := fill_in_wrong(columns[name], value):
                 yield f"missing of {brief(name)!r}: {wrong}"
         for name in self.indicators:

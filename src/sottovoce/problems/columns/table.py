@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from sottovoce.wording import brief
 Cells = NDArray[Any]  # of str (dtype object, "" is an empty cell), float64 (NaN is an empty cell) or bool
 
 MOST_CELLS = 2**27
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}.*|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}.*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -153,17 +155,31 @@ def _read_csv(path: Path) -> Table:
     lines, rows = _rows_of_text(path)
     source, names = str(path), [name.strip() for name in rows[0]]
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise ConfigError(f"{path}, row 1: {brief(names[0])!r} is one column; separate columns by commas.")
+        raise ConfigError(
+            f"{path}: one column, with marks that may separate several; separate columns by commas, and write numbers with a decimal point (where a "
+            f"spreadsheet saves with semicolons, choose another separator or language there)."
+        )
     if len(names) * len(rows) > MOST_CELLS:
         raise ConfigError(
             f"{path}: {len(names) * len(rows):,} cells, and {MOST_CELLS:,} are the limit; use fewer records."
         )
+    _refuse_record_as_header(path, names)
     refuse([*_names(source, names), *_uneven(source, len(names), lines, rows)])
     columns = {}
     for name, cells in zip(names, zip(*rows[1:], strict=True), strict=True):
         columns[name] = np.empty(len(cells), dtype=object)
         columns[name][:] = [cell.strip() for cell in cells]
     return Table(source=source, columns=columns, rows=RowNames("row", np.array(lines[1:])))
+
+
+def _refuse_record_as_header(path: Path, names: Sequence[str]) -> None:
+    """Refuse a first row that is somebody's record: names of columns go into files that many read. None of its cells is repeated."""
+    like = [number for number, name in enumerate(names, start=1) if _is_number(name) or _DATE.fullmatch(name)]
+    if like:
+        raise ConfigError(
+            f"{path}, row 1: the header is missing, or column {like[0]} has a number or a date for its name; names of columns go into files that "
+            f"others read. Write the names of the columns in a first row, with at least one letter in each."
+        )
 
 
 def _rows_of_text(path: Path) -> tuple[list[int], list[list[str]]]:
@@ -234,10 +250,6 @@ def _names(source: str, names: Sequence[str]) -> list[Complaint]:
             found.append(of_column(source, name, problem="two columns have this name", advice="rename or remove one"))
         elif not name.isprintable() or len(name) > 200:
             found.append(of_column(source, name, problem="no name that can be printed", advice="rename it"))
-    if names and all(_is_number(name) for name in names):
-        found.append(
-            of_column(source, None, problem="the header is missing, its cells are numbers", advice="write the names of the columns in a first row")
-        )  # fmt: skip
     return found
 
 

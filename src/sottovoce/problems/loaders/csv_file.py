@@ -78,7 +78,10 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
             f"{path}, row 1: the header is missing, all cells are numbers; write the names of the columns in a first row."
         )
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise ConfigError(f"{path}, row 1: {quoted(names[0])} is one column; separate columns by commas.")
+        raise ConfigError(
+            f"{path}, row 1: one column, with marks that may separate several; separate columns by commas, and write numbers with a decimal "
+            f"point."
+        )
     _check_names(path, names)
     return names
 

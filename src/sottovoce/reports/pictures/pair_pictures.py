@@ -22,6 +22,10 @@ WHO, WHOSE = "who looks: agent v", "whose data: agent u"
 MAX_NAMES = 25  # of agents beside the squares; more are numbered
 NO_GUARANTEE = "Linear view: no guarantee where gradients react to what agents hear."
 
+FARTHER_IS_LESS = (
+    0.8  # of the loss of neighbours: what the farthest pair may lose for the title to say that distance hides
+)
+
 
 def right_guesses(mu: ArrayLike) -> np.ndarray:
     """Phi(mu / 2): the largest share of right guesses between two equally likely versions; not a number stays so."""
@@ -107,7 +111,12 @@ def pairs_distance_picture(pairs: Pairs) -> Picture | None:
         local=("a coin", 0.5),
     )
     line = LossLine(distances, right_guesses(median), right_guesses(least), right_guesses(most))
-    title = "The further away, the less an agent finds out"
+    falls = len(median) > 1 and median[-1] < FARTHER_IS_LESS * median[0]
+    title = (
+        "The further away, the less an agent finds out"
+        if falls
+        else "How much an agent finds out about others, by distance"
+    )
     return _with_epsilon(distance_picture({"median pair": line}, shown, compared=compared, title=title), pairs)
 
 
