@@ -52,7 +52,7 @@ _RULES: tuple[tuple[str, _Said], ...] = (
     (r"sv\.clipping\.Clip\([^)]*\)", "[privacy] clip and clip_norm"),
     (r"sv\.accounting\.poisson\([^)]*\)|sv\.accounting\.cyclic\([^)]*\)", "[privacy] participation"),
     (r"problem\.with_clipping\([^)]*\)", "[privacy] clip and clip_norm"),
-    (r"problem\.with_persons\([^)]*\]\)", "[problem] person and records_per_person"),
+    (r"problem\.with_persons\([^)]*\)", "[problem] person and records_per_person"),
     (r"problem\.sensitivity\(norm='l1', \.\.\.\)", '[privacy] clip_norm = "l1"'),
     (r"topology\.with_random_pair\(\)", "[topology] random_pair = true"),
     (r"topology\.with_dropout\([^)]*\)", "[topology] dropout"),
