@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import Markdown, TableElement
+from rich.markdown import CodeBlock, Markdown, TableElement
 from rich.table import Table
+from rich.text import Text
 
 from sottovoce.cli.output import JsonOption, QuietOption, show, table
 from sottovoce.errors import ConfigError
@@ -50,10 +51,17 @@ class _WholeTable(TableElement):
             yield part
 
 
+class _WholeCode(CodeBlock):
+    """Lines to be copied, which stay whole however narrow the terminal is."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(str(self.text).rstrip(), style="cyan", no_wrap=True, overflow="ignore")
+
+
 class _Page(Markdown):
     """A page as the terminal shows it."""
 
-    elements = {**Markdown.elements, "table_open": _WholeTable}  # noqa: RUF012  (Rich declares it so)
+    elements = {**Markdown.elements, "table_open": _WholeTable, "fence": _WholeCode, "code_block": _WholeCode}  # noqa: RUF012  (Rich declares it so)
 
 
 def _title(page: Traversable) -> str:
