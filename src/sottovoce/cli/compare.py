@@ -21,7 +21,7 @@ def compare(
     """Compare noise schemes at the same epsilon for the same observer: tables, figures, and who wins."""
     started = time.perf_counter()
     from sottovoce.experiments import read_comparison, results_folder, run_comparison, write_comparison
-    from sottovoce.reports import comparison_figures
+    from sottovoce.reports import comparison_figures, pictures
 
     notes = Notes()
     chosen = read_comparison(file, overrides or (), say=notes)
@@ -38,7 +38,8 @@ def compare(
     for observer in found.observers:
         for measure in found.measures:
             header, *rows = found.by_epsilon(observer, measure)
-            parts.append(table(header, rows, words=("scheme", "algorithm"), title=f"{observer}: {measure}", keys=2))
+            title = f"{observer}: {pictures.words.metric(measure)} ({measure}), +- one standard error"
+            parts.append(table(header, rows, words=("scheme", "algorithm"), title=title, keys=2))
         if reasons := found.reasons(observer):
             parts += [*map(wrapped, reasons), ""]
     parts += [wrapped("Who wins at equal epsilon:", style="bold"), *map(wrapped, found.sentences()), ""]
