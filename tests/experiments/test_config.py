@@ -393,3 +393,10 @@ def test_what_is_said_about_a_long_word_is_short():
     )
     assert len(said) < 600
     assert said.startswith("check: input tag 'xxx")
+
+
+def test_a_number_in_place_of_a_table_is_told_the_keys_of_the_table():
+    from sottovoce.experiments.demo import demo_config
+
+    with pytest.raises(ConfigError, match=r"budget: this must be a table of keys \(epsilon, observer, until_spent\)"):
+        demo_config(privacy={**demo_config().privacy.model_dump(exclude_none=True), "budget": 3})

@@ -74,7 +74,7 @@ def _references(run: "Run", told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(told: Mapping[str, Any]) -> dict[str, str]:
-    nothing = {"accuracy": "the most frequent class", "error": "the mean of the targets"}
+    nothing = {"accuracy": "the most frequent class in training", "error": "the mean of the targets in training"}
     noisy = "in clear" in told["rows"]
     return {
         "without learning": nothing.get(told["measure"], ""),

@@ -128,7 +128,8 @@ def _sentence(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
             choices = re.findall(r"'([^']+)'", str(context["expected"]))
             return f"{_place(path)}: unknown value {brief_value(given)}{suggest(str(given), choices)}"
         case "model_type" | "model_attributes_type":
-            return f"{_place(path)}: this must be a table of keys; given {brief_value(given)}"
+            keys = f" ({', '.join(NESTED[path[-1]].model_fields)})" if path[-1] in NESTED else ""
+            return f"{_place(path)}: this must be a table of keys{keys}; given {brief_value(given)}"
         case _:
             message = brief(detail["msg"], 400)
             return f"{_place(path)}: {message[0].lower()}{message[1:]}; given {brief_value(given)}"
