@@ -48,7 +48,7 @@ def test_quiet_is_the_result_without_progress_and_with_what_concerns_privacy(sot
 
 def test_a_result_that_is_read_back_says_so(sottovoce, small):
     first, again = sottovoce("run", small, "--out", "kept"), sottovoce("run", small, "--out", "kept")
-    assert "results in kept" in first.stdout
+    assert "Results in kept" in first.stdout
     assert "stored before and is only read back, from kept" in " ".join(again.stdout.split())
     assert '"stored": true' in sottovoce("run", small, "--out", "kept", "--json").stdout
 

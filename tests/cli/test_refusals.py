@@ -45,8 +45,8 @@ def test_cell_that_overflows_is_refused_and_leaves_no_folder(sottovoce, tmp_path
     (tmp_path / "run.toml").write_text(LOGISTIC)
     (tmp_path / "data.csv").write_text(ROWS.replace("5.5", "1e308"))
     before = below(tmp_path)
-    refused(sottovoce("run", "run.toml"), "feature 0 of record 5", "1e+308", "bounds")
-    refused(sottovoce("gradients", "run.toml"), "1e+308")
+    refused(sottovoce("run", "run.toml"), "feature 0 of record 5", "bounds")
+    refused(sottovoce("gradients", "run.toml"), "above 1e+15 in size")
     assert below(tmp_path) == before
 
 
