@@ -15,7 +15,7 @@ from safetensors.numpy import save as to_bytes
 import sottovoce as sv
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import load, model_file, parse, run_and_weigh
-from sottovoce.experiments.guarantee_words import in_words
+from sottovoce.experiments.guarantee_words import PROMISED, in_words
 from sottovoce.experiments.model_file import configuration_digest, load_model
 
 SECRET = "station-f7"  # a value that only the data hold
@@ -160,6 +160,13 @@ def test_the_guarantee_is_said_in_words(finished):
         "links 0 -> 1",
     ):  # far away from whom they are asked about, they learn little
         assert "asked about" in in_words({"guarantees": [one | {"observer": observer}]})[0]
+    promise = "every local loss, full or batch, is convex, 0.731-smooth and 0-strongly convex (promised, not checked)"
+    rests = in_words({"guarantees": [{**row, "assumptions": ["noise is fresh", promise]}]})
+    assert PROMISED in rests
+    assert not any("0.731" in line for line in rests)
+    assert not any(
+        "promise, " in line for line in in_words({"guarantees": [{**row, "assumptions": ["noise is fresh"]}]})
+    )
     assert assumed.startswith("Assumed besides: a record is one row of the file, not one person")
     assert not any("seed" in sentence for sentence in told(finished)["guarantee"])
 

@@ -1,7 +1,7 @@
 """Guarantees in whole sentences, for those who get a model and not the run."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sottovoce.problems import unit_in_words
@@ -16,6 +16,7 @@ _SEES = {  # by the first word of an observer's name
     "final": "whoever gets the final model",
 }
 ASSUMED = "Assumed besides: "  # how the sentence begins that says what an experiment's guarantees rest on
+PROMISED = "Where an epsilon needs it, it rests on the promise, which was not checked for all data, that every agent's loss is convex and smooth."
 UNCOVERED = "Nobody named above is given the model itself: for whoever has it, nothing is promised."
 
 
@@ -30,7 +31,13 @@ def in_words(stated: Mapping[str, Any] | None) -> list[str]:
     given = any("final model" in row["observer"].split(" + ") for row in stated["guarantees"])
     assumed = [note for note in stated.get("notes", ()) if note.startswith(ASSUMED)]
     said = dict.fromkeys(_sentence(row) for row in stated["guarantees"])
-    return [*said, *([] if given else [UNCOVERED]), *assumed]
+    return [*said, *([] if given else [UNCOVERED]), *_promised(stated["guarantees"]), *assumed]
+
+
+def _promised(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """That guarantees rest on a promise about losses; without its numbers, which may have been computed from the records."""
+    rests = any("convex" in each and "promised" in each for row in rows for each in row.get("assumptions", ()))
+    return [PROMISED] if rests else []
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
