@@ -28,7 +28,7 @@ from sottovoce.deployment.gopa import (
     play_round,
     simulated_sources,
 )
-from sottovoce.deployment.gopa.encoding import signed
+from sottovoce.deployment.integers import signed
 
 RHO, EPSILON, DELTA = 0.5, 0.1, 4e-7
 ENCODING = FixedPoint(clip=0.5, fraction_bits=20)  # l2 diameter 1

@@ -26,7 +26,7 @@ TESTS = (
     "tests/accounting/test_repeats.py",
     "tests/cli/test_commands.py",
     "tests/clipping",
-    "tests/deployment/gopa/test_keys_and_masks.py",
+    "tests/deployment/gopa/test_keys.py",
     "tests/problems/columns",
     "tests/reports/test_save.py",
     "tests/simulation/test_rounds.py",

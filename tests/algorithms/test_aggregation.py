@@ -7,7 +7,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.deployment.gopa import FixedPoint, RoundedGaussian, UniformMasks, play_round, simulated_sources
-from sottovoce.deployment.gopa.encoding import signed
+from sottovoce.deployment.integers import signed
 
 GOPA = sv.algorithms.Gopa(partners=3)
 CLIP = sv.clipping.Clip(1.0, "l2")

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from sottovoce.accounting import gopa
-from sottovoce.deployment.gopa import FixedPoint, ring, signed
+from sottovoce.deployment.integers import FixedPoint, ring, signed
 from sottovoce.experiments import Delta, Positive, Seed
 from sottovoce.reports import pictures
 from sottovoce.studies.cells import Cell

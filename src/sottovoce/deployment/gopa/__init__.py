@@ -13,18 +13,16 @@ Sabater, Bellet, Ramon 2022 (the protocol); Bonawitz et al. 2017 (masks from key
 """
 
 from sottovoce.deployment.gopa.board import Board, Entry, beacon_message
-from sottovoce.deployment.gopa.encoding import FixedPoint, ring, signed
 from sottovoce.deployment.gopa.fast import Block, FastRound, Sources, play_blocks, play_round, simulated_sources
 from sottovoce.deployment.gopa.graph import k_out_edges
-from sottovoce.deployment.gopa.masks import GaussianMasks, Masks, UniformMasks
 from sottovoce.deployment.gopa.messages import Kind, Message, open_message, seal
 from sottovoce.deployment.gopa.party import Party
 from sottovoce.deployment.gopa.privacy import final_graph, guarantee
-from sottovoce.deployment.gopa.rounded_gaussian import RoundedGaussian
 from sottovoce.deployment.gopa.run import Rehearsal, rehearse
 from sottovoce.deployment.gopa.server import Total, missing_repairs, total, total_with_residual
 from sottovoce.deployment.gopa.terms import Terms
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
+from sottovoce.deployment.integers import FixedPoint, GaussianMasks, Masks, RoundedGaussian, UniformMasks, ring, signed
 
 __all__ = [
     "Block",

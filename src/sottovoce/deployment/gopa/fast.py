@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from sottovoce.deployment.gopa.encoding import ring
 from sottovoce.deployment.gopa.graph import k_out_edges
-from sottovoce.deployment.gopa.masks import Masks, from_words, words_per_entry
-from sottovoce.deployment.gopa.rounded_gaussian import WORDS, RoundedGaussian
+from sottovoce.deployment.integers import WORDS, Masks, RoundedGaussian, ring
+from sottovoce.deployment.integers.masks import from_words, words_per_entry
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import whole
 from sottovoce.reprs import short_repr

@@ -14,7 +14,7 @@ import struct
 
 import numpy as np
 
-from sottovoce.deployment.gopa.keys import stream_words
+from sottovoce.deployment.integers import stream_words
 from sottovoce.errors import ConfigError
 
 _LABEL = b"sottovoce/gopa/1/graph"

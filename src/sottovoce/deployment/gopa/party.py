@@ -26,9 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sottovoce.deployment.gopa.board import Entry
-from sottovoce.deployment.gopa.encoding import ring
-from sottovoce.deployment.gopa.keys import identity_bytes, noise_key, pair_key, stream_words
-from sottovoce.deployment.gopa.masks import pair_mask, signed_mask
+from sottovoce.deployment.gopa.keys import identity_bytes, noise_key, pair_key
 from sottovoce.deployment.gopa.messages import Kind, Message, pack_words, seal
 from sottovoce.deployment.gopa.refusals import (
     Duplicate,
@@ -39,8 +37,8 @@ from sottovoce.deployment.gopa.refusals import (
     WithheldPublication,
     WrongTime,
 )
-from sottovoce.deployment.gopa.rounded_gaussian import WORDS
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
+from sottovoce.deployment.integers import WORDS, pair_mask, ring, signed_mask, stream_words
 from sottovoce.errors import ConfigError
 
 

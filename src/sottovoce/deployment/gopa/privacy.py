@@ -26,11 +26,11 @@ from sottovoce.accounting.gopa import HonestGraph, from_pairs, party_mu
 from sottovoce.accounting.gopa.imperfect_noise import ChargedTradeoff, Way
 from sottovoce.accounting.gopa.integers import IntegerNoise, integer_ways
 from sottovoce.accounting.guarantee import TOGETHER
-from sottovoce.deployment.gopa.masks import GaussianMasks
 from sottovoce.deployment.gopa.refusals import OutOfPhase
 from sottovoce.deployment.gopa.server import missing_repairs
 from sottovoce.deployment.gopa.terms import Terms
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
+from sottovoce.deployment.integers import GaussianMasks
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import whole
 

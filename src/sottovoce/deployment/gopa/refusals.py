@@ -3,11 +3,8 @@
 Refusing a message never changes the state of whoever refuses it: the round goes on as if the message had not arrived.
 """
 
+from sottovoce.deployment.identity.exchange_keys import Malformed as Malformed
 from sottovoce.errors import ProtocolError
-
-
-class Malformed(ProtocolError):
-    """Bytes that are not the canonical encoding of any message."""
 
 
 class Forged(ProtocolError):

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.deployment.gopa.encoding import signed
-from sottovoce.deployment.gopa.masks import GaussianMasks
 from sottovoce.deployment.gopa.refusals import OutOfPhase, Unrepaired
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
+from sottovoce.deployment.integers import GaussianMasks, signed
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.reprs import short_repr
 

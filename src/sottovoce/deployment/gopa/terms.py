@@ -8,10 +8,8 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
-from sottovoce.deployment.gopa.encoding import FixedPoint
-from sottovoce.deployment.gopa.keys import KEY_BYTES, Context
-from sottovoce.deployment.gopa.masks import Masks
-from sottovoce.deployment.gopa.rounded_gaussian import RoundedGaussian
+from sottovoce.deployment.gopa.keys import Context
+from sottovoce.deployment.integers import KEY_BYTES, FixedPoint, Masks, RoundedGaussian
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_whole
 from sottovoce.reprs import short_repr

@@ -18,7 +18,6 @@ from enum import IntEnum
 import numpy as np
 
 from sottovoce.deployment.gopa.graph import k_out_edges, neighbours
-from sottovoce.deployment.gopa.keys import check_exchange_key
 from sottovoce.deployment.gopa.messages import Kind, Message, open_message, parse, unpack_parties, unpack_words
 from sottovoce.deployment.gopa.refusals import (
     Duplicate,
@@ -30,6 +29,7 @@ from sottovoce.deployment.gopa.refusals import (
     UnknownSender,
 )
 from sottovoce.deployment.gopa.terms import Terms
+from sottovoce.deployment.identity.exchange_keys import check_exchange_key
 
 
 class Phase(IntEnum):

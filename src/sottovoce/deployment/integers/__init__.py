@@ -1,1 +1,25 @@
 """Whole numbers in place of real ones: the lattice on which parties compute, noise on it, and masks modulo 2^64."""
+
+from sottovoce.deployment.integers.fixed_point import FixedPoint, ring, signed
+from sottovoce.deployment.integers.keystream import KEY_BYTES, stream_words
+from sottovoce.deployment.integers.masks import GaussianMasks, Masks, UniformMasks, pair_mask, signed_mask
+from sottovoce.deployment.integers.rounded_gaussian import WORDS, RoundedGaussian
+
+__all__ = [
+    "KEY_BYTES",
+    "WORDS",
+    "FixedPoint",
+    "GaussianMasks",
+    "Masks",
+    "RoundedGaussian",
+    "UniformMasks",
+    "pair_mask",
+    "ring",
+    "signed",
+    "signed_mask",
+    "stream_words",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sottovoce.deployment.gopa import FixedPoint
-from sottovoce.deployment.gopa.encoding import _squared_norm, ring, signed
+from sottovoce.deployment.integers import FixedPoint, ring, signed
+from sottovoce.deployment.integers.fixed_point import _squared_norm
 from sottovoce.errors import ConfigError
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)

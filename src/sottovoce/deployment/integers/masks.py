@@ -5,16 +5,16 @@
 UniformMasks: m uniform on Z_{2^64}. Whoever lacks the pair's key learns nothing but the sum over each connected set of
 honest parties; there is nothing to calibrate. An unrepaired silent neighbour leaves a uniform word in the sum, and no
 result at all. GaussianMasks: m a rounded Gaussian. Hides less, and leaves finite noise where repair is missing.
-`privacy.guarantee` accounts for both.
+`deployment.gopa.guarantee` accounts for both.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.deployment.gopa.encoding import ring
-from sottovoce.deployment.gopa.keys import stream_words
-from sottovoce.deployment.gopa.rounded_gaussian import WORDS, RoundedGaussian
+from sottovoce.deployment.integers.fixed_point import ring
+from sottovoce.deployment.integers.keystream import stream_words
+from sottovoce.deployment.integers.rounded_gaussian import WORDS, RoundedGaussian
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

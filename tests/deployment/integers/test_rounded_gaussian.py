@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
-from sottovoce.deployment.gopa import RoundedGaussian
-from sottovoce.deployment.gopa.keys import stream_words
-from sottovoce.deployment.gopa.rounded_gaussian import _DOUBT, _FARTHEST, upper_tail
+from sottovoce.deployment.integers import RoundedGaussian, stream_words
+from sottovoce.deployment.integers.rounded_gaussian import _DOUBT, _FARTHEST, upper_tail
 from sottovoce.errors import ConfigError
 
 KEY = b"a fixed key for the tests, 32 by"
