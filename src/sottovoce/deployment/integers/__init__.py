@@ -2,6 +2,7 @@
 
 from sottovoce.deployment.integers.fixed_point import FixedPoint, ring, signed
 from sottovoce.deployment.integers.keystream import KEY_BYTES, stream_words
+from sottovoce.deployment.integers.lattice import Lattice, NotFinite, OutsideTheLattice
 from sottovoce.deployment.integers.masks import GaussianMasks, Masks, UniformMasks, pair_mask, signed_mask
 from sottovoce.deployment.integers.rounded_gaussian import WORDS, RoundedGaussian
 
@@ -10,7 +11,10 @@ __all__ = [
     "WORDS",
     "FixedPoint",
     "GaussianMasks",
+    "Lattice",
     "Masks",
+    "NotFinite",
+    "OutsideTheLattice",
     "RoundedGaussian",
     "UniformMasks",
     "pair_mask",
