@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
+from sottovoce.durable_files import write
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.durable_files import write
 from sottovoce.problems import Architecture, Column, Model, Preparation, Schema, size_of
 from sottovoce.wording import brief
 

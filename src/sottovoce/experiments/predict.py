@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sottovoce.durable_files import write
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.durable_files import write
 from sottovoce.experiments.model_file import MODEL_JSON, load_model
 from sottovoce.experiments.record import load
 from sottovoce.problems import BadTable, Complaint, Model, load_points, read_table

@@ -31,9 +31,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
+from sottovoce.durable_files import write, write_json
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments import trajectory
-from sottovoce.experiments.durable_files import write, write_json
 from sottovoce.experiments.guarantee_words import in_words
 from sottovoce.experiments.model_file import KINDS, write_model
 from sottovoce.experiments.results_folder import check_folder, make_folder, results_folder

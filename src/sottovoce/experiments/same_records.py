@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.durable_files import write
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.durable_files import write
 
 KEY_FILE = "resume.key"
 KEY_BYTES = 32

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sottovoce.durable_files import PRIVATE
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.durable_files import PRIVATE
 from sottovoce.resources import in_bytes
 
 NAME = "models_by_round.npy"

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.durable_files import write_json
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.experiments.alone import models_alone
 from sottovoce.experiments.build import build
 from sottovoce.experiments.config.config import Config
-from sottovoce.experiments.durable_files import write_json
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.hints import hints
 from sottovoce.experiments.results_folder import check_folder
