@@ -1,8 +1,39 @@
 """What the parties of a run agree on before it: its public parts, resolved to numbers, and the digest that stands for them."""
 
+from sottovoce.deployment.terms.agreement import (
+    Agreement,
+    Learning,
+    Member,
+    Network,
+    NoiseTerms,
+    Promise,
+    Protection,
+    RoundLinks,
+)
+from sottovoce.deployment.terms.canonical_bytes import Plain
+from sottovoce.deployment.terms.coin import Coin, PublicCoin
+from sottovoce.deployment.terms.differences import differences
 from sottovoce.deployment.terms.public_run import PublicRun
+from sottovoce.deployment.terms.resolving import Declared, agreement_of, model_digest
 
-__all__ = ["PublicRun"]
+__all__ = [
+    "Agreement",
+    "Coin",
+    "Declared",
+    "Learning",
+    "Member",
+    "Network",
+    "NoiseTerms",
+    "Plain",
+    "Promise",
+    "Protection",
+    "PublicCoin",
+    "PublicRun",
+    "RoundLinks",
+    "agreement_of",
+    "differences",
+    "model_digest",
+]
 
 
 def __dir__() -> list[str]:
