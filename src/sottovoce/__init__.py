@@ -24,7 +24,7 @@ from sottovoce.errors import (
 )
 
 if TYPE_CHECKING:
-    from sottovoce import accounting, attacks, deployment, reports, theory
+    from sottovoce import accounting, attacks, deployment, reports, simulation, theory
     from sottovoce.accounting import Guarantee, Question, account, calibrate
     from sottovoce.attacks.audit import audit
     from sottovoce.experiments import load, load_model, recommended_setting, save
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("accounting", "attacks", "deployment", "reports", "theory")
+_MODULES = ("accounting", "attacks", "deployment", "reports", "simulation", "theory")
 _LATER = {
     "Guarantee": "sottovoce.accounting",
     "Question": "sottovoce.accounting",
@@ -84,6 +84,7 @@ __all__ = [
     "reports",
     "save",
     "simulate",
+    "simulation",
     "theory",
     "topologies",
 ]

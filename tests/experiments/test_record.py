@@ -147,6 +147,15 @@ def test_other_configuration_is_refused_and_the_keys_named(tmp_path):
         pass
 
 
+def test_an_unfinished_run_of_another_generator_is_refused(tmp_path, monkeypatch):
+    with opened(tmp_path / "run") as record_:
+        record_.add_chunk(2, {"loss": np.ones((1, 2))}, {"0": np.ones(3)})
+    now = record.versions()
+    monkeypatch.setattr(record, "versions", lambda: {**now, "generator": "philox4x32-10/1"})
+    with pytest.raises(ConfigError, match="generator threefry2x32-20/1, now philox4x32-10/1"), opened(tmp_path / "run"):
+        pass
+
+
 def test_unfinished_run_of_other_versions_is_refused(tmp_path, monkeypatch):
     with opened(tmp_path / "run") as held:
         held.add_chunk(2, columns(0, 2), state(2))

@@ -12,7 +12,7 @@ from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Noise
 from sottovoce.problems import Preparation, Problem, Schema
 from sottovoce.reprs import short_repr
-from sottovoce.simulation import Settings
+from sottovoce.simulation import GENERATOR, Settings
 from sottovoce.topologies import Topology
 
 
@@ -64,6 +64,7 @@ class Experiment:
             "rounds": self.rounds,
             "repeats": self.repeats,
             "seed": self.seed,
+            "generator": GENERATOR,
             "dtype": self.dtype,
             "batch_size": self.batch_size,
             "privacy": None if self.privacy is None else self.privacy.describe(),

@@ -1,4 +1,4 @@
-"""What the numbers of a run depend on: Python, the packages that compute, and the source itself."""
+"""What the numbers of a run depend on: Python, the packages that compute, the generator behind its seed, and the source itself."""
 
 import functools
 import hashlib
@@ -6,11 +6,13 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+from sottovoce.simulation import GENERATOR
+
 
 def versions() -> dict[str, str]:
     """What the numbers of a run depend on; the source too, since an edited copy keeps its version number."""
     packages = {name: version(name) for name in ("sottovoce", "numpy", "scipy", "jax", "jaxlib")}
-    return {"python": platform.python_version(), **packages, "source": _source_digest()}
+    return {"python": platform.python_version(), **packages, "generator": GENERATOR, "source": _source_digest()}
 
 
 @functools.cache  # a run names the code that was loaded, whatever happens to the files later

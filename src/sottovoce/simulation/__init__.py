@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.simulation.common_model import common_models
+from sottovoce.simulation.generator import GENERATOR
 from sottovoce.simulation.run import Run, join
 from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.simulate import simulate
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
     from sottovoce.simulation.rounds.cache import enable_compilation_cache
     from sottovoce.simulation.rounds.metrics import choose_metrics, keeps_models
     from sottovoce.simulation.rounds.precision import precision
+    from sottovoce.simulation.seeds import Drawn, drawn
 
 _LATER = {
+    "Drawn": "seeds",
     "RunSize": "resources",
     "check_run_size": "resources",
     "choose_metrics": "rounds.metrics",
     "chunks": "engine",
+    "drawn": "seeds",
     "enable_compilation_cache": "rounds.cache",
     "expected_seconds": "progress",
     "keeps_models": "rounds.metrics",
@@ -33,7 +37,7 @@ _LATER = {
     "size_of_run": "engine",
 }
 
-__all__ = ["Run", "simulate"]
+__all__ = ["GENERATOR", "Drawn", "Run", "drawn", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

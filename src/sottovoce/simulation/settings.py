@@ -6,6 +6,8 @@ from sottovoce.errors import ConfigError
 from sottovoce.numbers import chosen, is_whole, whole
 
 DTYPES = ("float32", "float64")
+DRAWS = ("merged", "sources")
+MOST_FRACTION_BITS = 52  # a source of size one on a finer lattice would not be a float64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +22,11 @@ class Settings:
         dtype: "float32" or "float64".
         chunk: rounds at once; None chooses. Results do not depend on it.
         repeats_together: repeats in one pass; None chooses by memory. Random numbers do not depend on it.
+        draws: "merged": Gaussian sources that only add up at one receiver are drawn as one, equal in law; "sources": every source is drawn.
+        fraction_bits: f, every source rounded to whole units of 2^-f; None: as drawn. Needs "sources" and float64.
 
     Raises:
-        ConfigError: counts that are not whole and positive, a seed or a type that does not exist.
+        ConfigError: counts that are not whole and positive, a seed or a type that does not exist, a lattice where sources are merged or short.
     """
 
     rounds: int
@@ -32,6 +36,8 @@ class Settings:
     dtype: str = "float32"
     chunk: int | None = None
     repeats_together: int | None = None
+    draws: str = "merged"
+    fraction_bits: int | None = None
 
     def __post_init__(self) -> None:
         whole("rounds", self.rounds)
@@ -42,3 +48,17 @@ class Settings:
         if not is_whole(self.seed, 0, 2**64 - 1):
             raise ConfigError(f"seed = {self.seed!r}; it must be a whole number from 0 to 2^64 - 1.")
         chosen("dtype", self.dtype, DTYPES)
+        chosen("draws", self.draws, DRAWS)
+        if self.fraction_bits is not None:
+            self._check_lattice(self.fraction_bits)
+
+    def _check_lattice(self, fraction_bits: int) -> None:
+        if not is_whole(fraction_bits, 0, MOST_FRACTION_BITS):
+            raise ConfigError(
+                f"fraction_bits = {fraction_bits!r}; it must be a whole number from 0 to {MOST_FRACTION_BITS}, or None for sources as drawn."
+            )
+        if self.draws != "sources" or self.dtype != "float64":
+            raise ConfigError(
+                f"fraction_bits = {fraction_bits} rounds every single source, but the run has draws={self.draws!r} and dtype={self.dtype!r}. "
+                f'Add draws="sources" and dtype="float64".'
+            )

@@ -11,6 +11,7 @@ from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.problems import ClippedGradients, CustomLoss
 from sottovoce.simulation.common_model import common_models
+from sottovoce.simulation.generator import GENERATOR
 from sottovoce.simulation.run import Run, join
 from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology
@@ -26,6 +27,7 @@ def simulate(
     problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, *, rounds: int, repeats: int = ..., seed: int = ...,
     batch_size: int | None = ..., dtype: str = ..., record: Sequence[str] | None = ..., test: tuple[Any, Any] | None = ...,
     progress: bool = ..., chunk: int | None = ..., repeats_together: int | None = ..., start: Any = ...,
+    draws: str = ..., fraction_bits: int | None = ...,
 ) -> Run: ...  # fmt: skip
 
 
@@ -35,6 +37,7 @@ def simulate(
     rounds: int, repeats: int = ..., seed: int = ..., batch_size: int | None = ..., dtype: str = ...,
     record: Sequence[str] | None = ..., test: tuple[Any, Any] | None = ..., progress: bool = ..., chunk: int | None = ...,
     repeats_together: int | None = ..., start: Any = ...,
+    draws: str = ..., fraction_bits: int | None = ...,
 ) -> dict[tuple[Any, Any], Run]: ...  # fmt: skip
 
 
@@ -55,6 +58,8 @@ def simulate(
     chunk: int | None = None,
     repeats_together: int | None = None,
     start: Any = None,
+    draws: str = "merged",
+    fraction_bits: int | None = None,
 ) -> Run | dict[tuple[Any, Any], Run]:
     """Let the agents learn for a number of rounds and return what was measured.
 
@@ -77,6 +82,10 @@ def simulate(
         start: where agents start: one model [d] for all, parameters as the problem structures them, or one model each [K, d]; None: where the
             problem says. Guarantees take it for public and for the same whatever the records are: never fit it to the agents' records. A model
             that was learned from them before is a release of its own, and its epsilon adds to that of this run.
+        draws: "merged": Gaussian sources that only add up at one receiver are drawn as one, which is faster and equal in law; "sources": every
+            source of the noise map is drawn, and the models are exactly those of the map with the sources of `sv.simulation.drawn`.
+        fraction_bits: f, every source rounded to whole units of 2^-f, so that a deployed run can be fed the same integers; None: as drawn.
+            Needs draws="sources" and dtype="float64".
 
     Returns:
         A Run; or, when a dict was given for algorithm or noise, {(algorithm label, noise label): Run}. A choice that was not
@@ -89,7 +98,8 @@ def simulate(
 
     check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     settings = Settings(
-        rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk, repeats_together=repeats_together
+        rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk, repeats_together=repeats_together,
+        draws=draws, fraction_bits=fraction_bits,
     )  # fmt: skip
     single = not isinstance(algorithm, Mapping) and not isinstance(noise, Mapping)
     algorithms = algorithm if isinstance(algorithm, Mapping) else {algorithm.name: algorithm}
@@ -106,20 +116,7 @@ def simulate(
             _fill(kept, part)
             last = part
             advance(part.round)
-    common = {
-        "problem": problem.describe(),
-        "topology": topology.describe(),
-        "rounds": rounds,
-        "repeats": repeats,
-        "seed": seed,
-        "batch_size": batch_size,
-        "dtype": dtype,
-        **(
-            {}
-            if first is None
-            else {"start": "one model for all agents" if first.ndim == 1 else "a model for each agent"}
-        ),
-    }
+    common = _described(problem, topology, settings, first)
     assert last is not None  # at least one round was run
     final = last.models
     runs = {
@@ -135,6 +132,25 @@ def simulate(
         for n in noises
     }
     return next(iter(runs.values())) if single else runs
+
+
+def _described(problem: Any, topology: Topology, settings: Settings, first: np.ndarray | None) -> dict[str, Any]:
+    """What all runs of a comparison have in common, as plain values."""
+    described = {
+        "problem": problem.describe(),
+        "topology": topology.describe(),
+        "rounds": settings.rounds,
+        "repeats": settings.repeats,
+        "seed": settings.seed,
+        "generator": GENERATOR,
+        "batch_size": settings.batch_size,
+        "dtype": settings.dtype,
+    }
+    if settings.draws == "sources":
+        described |= {"draws": settings.draws, "fraction_bits": settings.fraction_bits}
+    if first is not None:
+        described["start"] = "one model for all agents" if first.ndim == 1 else "a model for each agent"
+    return described
 
 
 def _fill(kept: dict[tuple[Any, Any], np.ndarray], part: "Chunk") -> None:

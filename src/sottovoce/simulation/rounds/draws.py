@@ -38,8 +38,34 @@ def law_scale(law: Law) -> float:
     return law.scale if isinstance(law, L2Laplace) else law.std
 
 
+class Lattice(NamedTuple):
+    """Where the sources of a scheme are rounded to, in one round: whole units of 2^-f, at the scale at which they are added."""
+
+    scale: Array
+    fraction_bits: int
+
+
+def draw_sources(
+    law: Law, keys: tuple[Array, Array], ids: Array, dimension: int, dtype: Any, lattice: Lattice | None
+) -> Array:
+    """Sources for ids [N]: [N, d, R]. At scale one without a lattice; on one as they are added, since rounding does not scale.
+
+    Args:
+        law: of the sources.
+        keys: keys of the exchange, [R] each.
+        ids: numbers of the sources in the bound noise map.
+        dimension: d.
+        dtype: of the result.
+        lattice: what they are rounded to; None: they are not.
+    """
+    unit = draw_unit(law, keys, ids, dimension, dtype)
+    if lattice is None:
+        return unit
+    return jnp.rint(lattice.scale * unit * 2.0**lattice.fraction_bits) * 2.0**-lattice.fraction_bits
+
+
 class Share(NamedTuple):
-    """How one scheme uses what was drawn for it, at scale one."""
+    """How one scheme uses what was drawn for it, at scale one or, on a lattice, as it is added."""
 
     drawn: Array  # [K, d, R]; schemes with the same sources hold the same array
     before: bool  # whether it is added to the messages
@@ -59,6 +85,7 @@ def draw(
     keys: tuple[Array, Array],
     shape: tuple[int, int],
     dtype: Any,
+    lattice: Lattice | None,
 ) -> Array | None:
     """The random part of one scheme's noise in one exchange, [K, d, R]; None when nothing has to be drawn."""
     num_agents, dimension = shape
@@ -66,21 +93,20 @@ def draw(
     if plan.kind == "nothing" or law is None:
         return None
     if plan.kind in ("broadcast", "aggregated"):
-        return draw_unit(law, keys, jnp.arange(num_agents), dimension, dtype)
+        return draw_sources(law, keys, jnp.arange(num_agents), dimension, dtype, lattice)
     held = arrays["groups"]
     if "weight" not in held[0]:
         values = _values_of_round(plan, arrays, weights, round_)
         held = [{"source": h["source"], "weight": expand_present(h["present"], values[h["entry"]])} for h in held]
     if plan.kind == "gathered":
-        z = draw_unit(law, keys, jnp.arange(plan.map.num_sources), dimension, dtype)
+        z = draw_sources(law, keys, jnp.arange(plan.map.num_sources), dimension, dtype, lattice)
         return weighted_sum(plan.groups, held, z, None)
     parts = []
     for group, h in zip(plan.groups, held, strict=True):
 
         def term(slot: Any, h: dict[str, Array] = h) -> Array:
-            return expand(column(h["weight"], slot), 3) * draw_unit(
-                law, keys, column(h["source"], slot), dimension, dtype
-            )
+            z = draw_sources(law, keys, column(h["source"], slot), dimension, dtype, lattice)
+            return expand(column(h["weight"], slot), 3) * z
 
         start = jnp.zeros((len(group.rows), dimension, keys[0].shape[-1]), dtype)
         parts.append(sum_over_row(group.entry.shape[1], term, start))

@@ -10,7 +10,7 @@ from sottovoce.noise import Noise
 from sottovoce.schedules import Schedule, running_round
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.batches import draw_batch
-from sottovoce.simulation.rounds.draws import draw_unit
+from sottovoce.simulation.rounds.draws import Lattice, draw_sources
 from sottovoce.simulation.rounds.materialise import materialise
 
 Array = Any
@@ -61,23 +61,42 @@ def draw_records(
 
 
 def draw_gradient_noise(
-    noises: Sequence[Noise], keys: Any, t: Array, *, steps: int, shape: tuple[int, int], dtype: Any, really: Array
-) -> GradientNoise:
-    """The noise in every gradient of the round, at scale one; empty when no scheme has any. Equal laws share one draw."""
-    laws = [noise.law if noise.in_gradients else None for noise in noises]
-    kinds = {type(law).__name__: law for law in laws if law is not None}
-    if not kinds:
+    noises: Sequence[Noise], lattices: Sequence[Lattice | None], keys: Any, t: Array, *, steps: int, shape: tuple[int, int], dtype: Any, really: Array
+) -> GradientNoise:  # fmt: skip
+    """The noise in every gradient of the round; empty when no scheme has any. Equal laws at scale one share one draw, lattices none.
+
+    Args:
+        noises: the schemes.
+        lattices: what each scheme's sources are rounded to; None: at scale one.
+        keys: of the stream, [R] each.
+        t: the round.
+        steps: gradients in it.
+        shape: (K, d).
+        dtype: of the result.
+        really: a truth that the compiler does not know.
+    """
+    names = [_name_of_draw(noise, on, s) for s, (noise, on) in enumerate(zip(noises, lattices, strict=True))]
+    schemes = {name: s for s, name in enumerate(names) if name is not None}
+    if not schemes:
         return []
 
     def of_step(step: int) -> list[Array | None]:
         words = random.round_keys(keys, t, step)
         agents = jnp.arange(shape[0])
-        drawn = materialise(
-            really, lambda: {kind: draw_unit(law, words, agents, shape[1], dtype) for kind, law in kinds.items()}
-        )
-        return [None if law is None else drawn[type(law).__name__] for law in laws]
+
+        def draws() -> list[Array]:
+            every = [(noises[s].law, lattices[s]) for s in schemes.values()]
+            return [draw_sources(law, words, agents, shape[1], dtype, on) for law, on in every if law is not None]
+
+        drawn = dict(zip(schemes, materialise(really, draws), strict=True))
+        return [None if name is None else drawn[name] for name in names]
 
     return [of_step(step) for step in range(steps)]
+
+
+def _name_of_draw(noise: Noise, lattice: Lattice | None, scheme: int) -> Any:
+    """What identifies a draw: the law at scale one, and on a lattice the scheme too; None where gradients have no noise."""
+    return (type(noise.law), None if lattice is None else scheme) if noise.in_gradients else None
 
 
 def side_by_side(drawn: GradientNoise, factor: Array) -> tuple[Array, ...]:

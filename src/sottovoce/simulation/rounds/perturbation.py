@@ -9,7 +9,8 @@ With R the map from sources to receivers, already combined with the weights (noi
     in place     any other law, sources that reach one receiver each, rows of nearly equal length: drawn where they are added up
     gathered     everything else: draw the sources once, then add them up along R
 
-The choice looks at the map, never at the scheme's name.
+The choice looks at the map, never at the scheme's name. A run that draws every source (`Settings.draws`) aggregates nothing, so that its models
+are those of the map with the seed's sources.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -39,13 +40,16 @@ class Perturbation(NamedTuple):
     groups: tuple[Group, ...] = ()
 
 
-def plan_noise(noise: Noise, plan: LinkPlan, centroid: np.ndarray) -> tuple[Perturbation, dict[str, Any]]:
+def plan_noise(
+    noise: Noise, plan: LinkPlan, centroid: np.ndarray, *, merges: bool = True
+) -> tuple[Perturbation, dict[str, Any]]:
     """Bind a scheme to an exchange and decide what to draw.
 
     Args:
         noise: the scheme.
         plan: the links of the exchange.
         centroid: [K] weight of each receiver of this exchange in the network centroid.
+        merges: whether Gaussian sources of one receiver may be drawn as one.
 
     Returns:
         The plan and the arrays it reads.
@@ -57,17 +61,19 @@ def plan_noise(noise: Noise, plan: LinkPlan, centroid: np.ndarray) -> tuple[Pert
             return Perturbation("nothing", noise, noise_map, links), {}
         return Perturbation("broadcast", noise, noise_map, links), {"after": np.zeros(len(links.perron))}
     if not isinstance(plan.topology.schedule, Static | Listed):
-        return _plan_random(noise, plan.topology, centroid)
+        return _plan_random(noise, plan.topology, centroid, merges=merges)
     every = [links._replace(perron=centroid) for links in possible_links(plan.topology)]
     maps = [bind(noise, links) for links in every]
     if noise.law is None:
         return Perturbation("nothing", noise, maps[0], every[0]), {}
     if isinstance(plan.topology.schedule, Static):
-        return _plan_fixed(noise, maps[0], every[0])
-    return _plan_listed(noise, maps, every)
+        return _plan_fixed(noise, maps[0], every[0], merges=merges)
+    return _plan_listed(noise, maps, every, merges=merges)
 
 
-def _plan_fixed(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> tuple[Perturbation, dict[str, Any]]:
+def _plan_fixed(
+    noise: Noise, noise_map: NoiseMap, links: ActiveLinks, *, merges: bool
+) -> tuple[Perturbation, dict[str, Any]]:
     combined = received_map(noise_map, links)
     if combined.nnz == 0:
         return Perturbation("nothing", noise, noise_map, links), {}
@@ -75,7 +81,7 @@ def _plan_fixed(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> tuple[
         return Perturbation("broadcast", noise, noise_map, links), {"after": _after(links, noise_map)}
     coordinates = combined.tocoo()
     receivers, sources, values = coordinates.coords[0], coordinates.coords[1], coordinates.data
-    return _plan_entries(noise, noise_map, links, receivers, sources, values)
+    return _plan_entries(noise, noise_map, links, receivers, sources, values, merges=merges)
 
 
 def _plan_entries(
@@ -85,11 +91,13 @@ def _plan_entries(
     receivers: np.ndarray,
     sources: np.ndarray,
     values: np.ndarray | None,
+    *,
+    merges: bool,
 ) -> tuple[Perturbation, dict[str, Any]]:
     """Sources added up entry by entry; values [m] (fixed), [n, m] (listed) or None (known only inside a round)."""
     num_agents = len(links.perron)
     groups = group_by_width(receivers, sources, num_agents)
-    kind = _kind(noise, noise_map, receivers, sources, groups)
+    kind = _kind(noise, noise_map, receivers, sources, groups, merges=merges)
     if kind == "aggregated" and values is not None:
         squares = np.atleast_2d(values) ** 2
         stds = np.stack([np.sqrt(np.bincount(receivers, weights=row, minlength=num_agents)) for row in squares])
@@ -103,19 +111,21 @@ def _plan_entries(
 
 
 def _kind(
-    noise: Noise, noise_map: NoiseMap, receivers: np.ndarray, sources: np.ndarray, groups: tuple[Group, ...]
-) -> Kind:
+    noise: Noise, noise_map: NoiseMap, receivers: np.ndarray, sources: np.ndarray, groups: tuple[Group, ...], *, merges: bool
+) -> Kind:  # fmt: skip
     """How sources that enter one by one are drawn."""
     used = len(np.unique(sources))
     if len(np.unique(receivers * np.int64(noise_map.num_sources) + sources)) != used:
         return "gathered"  # a source reaches several receivers
-    if isinstance(noise.law, Gaussian) and used == len(sources):
+    if merges and isinstance(noise.law, Gaussian) and used == len(sources):
         return "aggregated"
     slots = sum(group.entry.size for group in groups)
     return "in place" if slots <= MAX_WASTE * len(sources) else "gathered"
 
 
-def _plan_listed(noise: Noise, maps: list[NoiseMap], every: list[ActiveLinks]) -> tuple[Perturbation, dict[str, Any]]:
+def _plan_listed(
+    noise: Noise, maps: list[NoiseMap], every: list[ActiveLinks], *, merges: bool
+) -> tuple[Perturbation, dict[str, Any]]:
     if all(received_map(m, links).nnz == 0 for m, links in zip(maps, every, strict=True)):
         return Perturbation("nothing", noise, maps[0], every[0]), {}
     if all(_is_broadcast(m, links) for m, links in zip(maps, every, strict=True)):
@@ -130,10 +140,12 @@ def _plan_listed(noise: Noise, maps: list[NoiseMap], every: list[ActiveLinks]) -
     values = np.stack(
         [entry_values(m, links.weights, links.self_weights) for m, links in zip(maps, every, strict=True)]
     )
-    return _plan_entries(noise, maps[0], every[0], receivers, sources, values)
+    return _plan_entries(noise, maps[0], every[0], receivers, sources, values, merges=merges)
 
 
-def _plan_random(noise: Noise, topology: Topology, centroid: np.ndarray) -> tuple[Perturbation, dict[str, Any]]:
+def _plan_random(
+    noise: Noise, topology: Topology, centroid: np.ndarray, *, merges: bool
+) -> tuple[Perturbation, dict[str, Any]]:
     links = ActiveLinks(
         topology.links[:, 0], topology.links[:, 1], topology.link_weights, topology.self_weights, centroid
     )
@@ -152,7 +164,7 @@ def _plan_random(noise: Noise, topology: Topology, centroid: np.ndarray) -> tupl
     if _is_broadcast(noise_map, links):
         return Perturbation("broadcast", noise, noise_map, links), {}
     receivers, sources = _entries(noise_map, links)
-    return _plan_entries(noise, noise_map, links, receivers, sources, None)
+    return _plan_entries(noise, noise_map, links, receivers, sources, None, merges=merges)
 
 
 def _is_broadcast(noise_map: NoiseMap, links: ActiveLinks) -> bool:

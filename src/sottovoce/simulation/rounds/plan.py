@@ -36,6 +36,7 @@ class Plan(NamedTuple):
     batch_size: int | None
     dtype: Any
     keeps_models: bool = False  # every agent's model of every round
+    fraction_bits: int | None = None  # sources are rounded to whole units of 2^-f; None: they are not
     first: np.ndarray | None = None  # where agents start, [d] or [K, d]; None: where the problem says
 
     @property
@@ -52,8 +53,8 @@ class Plan(NamedTuple):
 class _Uses:
     """Link plans and noise uses found so far, each kept once so that algorithms share them."""
 
-    def __init__(self, noises: tuple[Noise, ...]) -> None:
-        self.noises = noises
+    def __init__(self, noises: tuple[Noise, ...], *, merges: bool) -> None:
+        self.noises, self.merges = noises, merges
         self.topologies: list[Topology] = []
         self.links: list[LinkPlan] = []
         self.noise: list[tuple[int, int, np.ndarray]] = []
@@ -73,7 +74,7 @@ class _Uses:
             if (own_links, own_exchange) == (links, exchange) and np.array_equal(r, receivers):
                 return index
         self.noise.append((links, exchange, receivers))
-        planned = [plan_noise(noise, self.links[links], receivers) for noise in self.noises]
+        planned = [plan_noise(noise, self.links[links], receivers, merges=self.merges) for noise in self.noises]
         self.noise_plans.append(tuple(p for p, _ in planned))
         self.noise_arrays.append([arrays for _, arrays in planned])
         return len(self.noise) - 1
@@ -97,7 +98,7 @@ def plan_comparison(
         settings: the numbers of the run.
         measured: what is measured after every round.
     """
-    uses = _Uses(tuple(noises.values()))
+    uses = _Uses(tuple(noises.values()), merges=settings.draws == "merged")
     exchange_links, exchange_noise = [], []
     centroids: list[Centroid] = []
     for algorithm in algorithms.values():
@@ -120,6 +121,7 @@ def plan_comparison(
         batch_size=settings.batch_size,
         dtype=dtype,
         keeps_models=measured.models,
+        fraction_bits=settings.fraction_bits,
     )
     arrays: dict[str, Any] = {
         **run_arrays(problem, topology, plan.algorithms, settings),
@@ -133,11 +135,17 @@ def plan_comparison(
 
 
 def _tables(plan: Plan, rounds: int) -> dict[str, Any]:
-    """What changes from round to round: per algorithm the scales of the noise [S, rounds] and the values of its schedules."""
-    return {
-        "factors": [np.stack([_scales(noise, one, rounds) for noise in plan.noises]) for one in plan.algorithms],
+    """What changes from round to round: per algorithm the factors on what was drawn [S, rounds] and the values of its schedules.
+
+    On a lattice the scales are in the draws ("scales" [S, rounds]), and the factors say only whether an algorithm adds noise in a round.
+    """
+    scales = np.stack([noise_scales(noise, rounds) for noise in plan.noises])
+    drawn = np.ones_like(scales) if plan.fraction_bits is not None else scales
+    tables: dict[str, Any] = {
+        "factors": [drawn * one.noisy_rounds(rounds) for one in plan.algorithms],
         "schedules": [[schedule.table(rounds) for schedule in one.schedules] for one in plan.algorithms],
     }
+    return tables if plan.fraction_bits is None else tables | {"scales": scales}
 
 
 def run_arrays(
@@ -163,9 +171,9 @@ def _walk_arrays(topology: Topology, algorithms: tuple[Algorithm, ...], settings
     return {"path": path, "adds": [before < limit for limit in most]}
 
 
-def _scales(noise: Noise, algorithm: Algorithm, rounds: int) -> Array:
-    scale = 0.0 if noise.law is None else law_scale(noise.law)
-    return scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
+def noise_scales(noise: Noise, rounds: int) -> np.ndarray:
+    """[rounds] what a unit source is multiplied with in every round in which an algorithm adds noise."""
+    return (0.0 if noise.law is None else law_scale(noise.law)) * noise.factors(rounds)
 
 
 def cast(arrays: Any, dtype: Any) -> Any:

@@ -20,12 +20,13 @@ from sottovoce.algorithms import Algorithm, Exchange
 from sottovoce.schedules import Schedule
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.cache import enable_compilation_cache
-from sottovoce.simulation.rounds.draws import Share, draw, same_draw, share
+from sottovoce.simulation.rounds.draws import Lattice, Share, draw, same_draw, share
 from sottovoce.simulation.rounds.links import Hop, combine, hop_of_round, weights_of_round
 from sottovoce.simulation.rounds.materialise import materialise
 from sottovoce.simulation.rounds.metrics import measure
 from sottovoce.simulation.rounds.own import GradientNoise, Own, draw_gradient_noise, draw_records, side_by_side
 from sottovoce.simulation.rounds.participants import draw_participants
+from sottovoce.simulation.rounds.perturbation import Perturbation
 from sottovoce.simulation.rounds.plan import Plan
 
 Array = Any
@@ -123,9 +124,15 @@ def draw_round(plan: Plan, arrays: Any, t: Array, streams: Any, really: Array, r
         records = draw_records(plan.problem, arrays, keys, t, batch_size=size, steps=plan.gradients, really=really)
     keys, steps = streams[random.GRADIENTS], plan.gradients
     in_gradients = draw_gradient_noise(
-        plan.noises, keys, t, steps=steps, shape=plan.shape, dtype=plan.dtype, really=really
+        plan.noises, _lattices(plan, arrays, t), keys, t, steps=steps, shape=plan.shape, dtype=plan.dtype, really=really
     )
     return Drawn(hop, weights, records, in_gradients)
+
+
+def _lattices(plan: Plan, arrays: Any, t: Array) -> list[Lattice | None]:
+    """What the sources of every scheme are rounded to in a round."""
+    f = plan.fraction_bits
+    return [None if f is None else Lattice(arrays["scales"][s, t - 1], f) for s in range(len(plan.noises))]
 
 
 def own_in_round(plan: Plan, arrays: Any, index: int, drawn: Drawn, t: Array, repeats: Array) -> tuple[Own, Array]:
@@ -179,7 +186,7 @@ def _round(
 def _draw_noise(
     plan: Plan, arrays: Any, weights: list[Any], t: Array, keys: Any, really: Array
 ) -> list[list[Share | None]]:
-    """The noise of every use and scheme, at scale one. Schemes with the same sources share one draw."""
+    """The noise of every use and scheme, at scale one or on its lattice. Schemes with the same sources at scale one share one draw."""
     exchanges = sorted({exchange for _, exchange in plan.noise_links})
     words = dict(
         zip(exchanges, materialise(really, lambda: [random.round_keys(keys, t, e) for e in exchanges]), strict=True)
@@ -188,13 +195,14 @@ def _draw_noise(
     for use, (_, exchange) in enumerate(plan.noise_links):
         for s, p in enumerate(plan.noise_plans[use]):
             if p.kind != "nothing":
-                first.setdefault((exchange, same_draw(p) or (use, s)), (use, s))
+                first.setdefault((exchange, _name_of_draw(plan, p, use, s)), (use, s))
+    lattices = _lattices(plan, arrays, t)
 
     def all_draws() -> list[Array]:
         return [
             draw(
                 plan.noise_plans[use][s], arrays["noise"][use][s], weights[plan.noise_links[use][0]], t, words[exchange],
-                plan.shape, plan.dtype,
+                plan.shape, plan.dtype, lattices[s],
             )
             for (exchange, _), (use, s) in first.items()
         ]  # fmt: skip
@@ -202,11 +210,16 @@ def _draw_noise(
     drawn = dict(zip(first, materialise(really, all_draws), strict=True))
     return [
         [
-            share(p, arrays["noise"][use][s], weights[links], t, drawn.get((exchange, same_draw(p) or (use, s))))
+            share(p, arrays["noise"][use][s], weights[links], t, drawn.get((exchange, _name_of_draw(plan, p, use, s))))
             for s, p in enumerate(plan.noise_plans[use])
         ]
         for use, (links, exchange) in enumerate(plan.noise_links)
     ]
+
+
+def _name_of_draw(plan: Plan, noise: Perturbation, use: int, scheme: int) -> Any:
+    """What identifies a draw within an exchange; on a lattice every scheme has draws of its own, since their scales differ."""
+    return (use, scheme) if plan.fraction_bits is not None else same_draw(noise) or (use, scheme)
 
 
 def _add_before(values: Array, shares: list[Share | None], factor: Array) -> Array:

@@ -2,8 +2,9 @@
 
 A draw is a pure function of (seed, repeat, round, stream, id, coordinate): no state, so the same numbers come out whatever the
 chunk size, however many repeats run together, on however many devices. Salmon et al. 2011, "Parallel random numbers: as easy as
-1, 2, 3". Written out in array operations because XLA then fuses the generator with its use; four million Laplace numbers through
-`jax.random` took 4 to 8 times the processor time. For simulation only: never for a release.
+1, 2, 3". Stored runs name it (`sottovoce.simulation.GENERATOR`). Written out in array operations because XLA then fuses the
+generator with its use; four million Laplace numbers through `jax.random` took 4 to 8 times the processor time. For simulation
+only: never for a release.
 """
 
 from typing import Any
@@ -47,9 +48,9 @@ def repeat_keys(seed: Array, repeats: Array, stream: int) -> tuple[Array, Array]
     return threefry((seed[0], seed[1]), (jnp.asarray(repeats, jnp.uint32), jnp.uint32(stream)))
 
 
-def round_keys(keys: tuple[Array, Array], round_: Array, exchange: int) -> tuple[Array, Array]:
+def round_keys(keys: tuple[Array, Array], round_: Array, exchange: int | Array) -> tuple[Array, Array]:
     """The keys of one exchange of one round."""
-    return threefry(keys, (jnp.asarray(round_, jnp.uint32), jnp.uint32(exchange)))
+    return threefry(keys, (jnp.asarray(round_, jnp.uint32), jnp.asarray(exchange, jnp.uint32)))
 
 
 def uniform(words: tuple[Array, Array], dtype: Any) -> Array:
