@@ -5,6 +5,7 @@ from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.declared import check_declared, check_walk
 from sottovoce.linear.form import LinearRound, num_variables, play_round, refill, round_coefficients, state_blocks
 from sottovoce.linear.gradients import check_gradients, uses_gradients
+from sottovoce.linear.hand_over import check_hand_over
 from sottovoce.linear.linearity import (
     LinearRounds,
     check_linear_part,
@@ -45,6 +46,7 @@ __all__ = [
     "check_agents",
     "check_declared",
     "check_gradients",
+    "check_hand_over",
     "check_linear_part",
     "check_parts",
     "check_relay",

@@ -1,7 +1,8 @@
 """Which choices go together: the one check that engine, recorded views, theory, accountant and attacks share.
 
 Whoever computes anything for a topology, an algorithm and a noise asks here first, so that nothing is promised, predicted or attacked that
-could not run. What only a run must satisfy (compiled rounds, and no gradient sent in clear once the noise has stopped) is in simulation/checks.py.
+could not run. What only a run must satisfy is elsewhere: no gradient sent in clear once the noise has stopped in hand_over.py, compiled rounds in
+simulation/checks.py.
 """
 
 from typing import Any

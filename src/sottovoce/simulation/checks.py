@@ -8,14 +8,14 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import check_shapes, check_together, exchange_topologies
-from sottovoce.noise import Noise, bind, own_copy_is_the_message
+from sottovoce.linear import check_hand_over, check_shapes, check_together
+from sottovoce.noise import Noise
 from sottovoce.problems import ClippedGradients, CustomLoss
 from sottovoce.schedules import running_round
 from sottovoce.simulation.round_numbers import check_round_numbers
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.settings import Settings
-from sottovoce.topologies import Static, Topology
+from sottovoce.topologies import Topology
 from sottovoce.wording import brief_value
 
 
@@ -40,7 +40,7 @@ def check_algorithm(
     check_traced_shapes(problem, algorithm, batch_size, settings.dtype)
     for noise in noises:
         check_together(topology, algorithm, noise, rounds=rounds, problem=problem, batch_size=batch_size)
-        refuse_clear_hand_over(algorithm, noise, topology, rounds)
+        check_hand_over(algorithm, noise, topology, rounds)
 
 
 def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | None, dtype: str) -> None:
@@ -81,37 +81,6 @@ def _traced(value: Any, dtype: str) -> Any:
     """The type that a run gives an array of its problem."""
     kind = np.asarray(value).dtype
     return np.dtype(dtype) if kind.kind == "f" else np.dtype(np.int32) if kind.kind == "i" else kind
-
-
-def refuse_clear_hand_over(algorithm: Algorithm, noise: Noise, topology: Topology, rounds: int) -> None:
-    """Refuse an algorithm that falls silent after noisy rounds unless everyone goes on from what it sent.
-
-    Raises:
-        IncompatibleChoice: an own copy without the sent noise would carry an unperturbed gradient into the quiet rounds.
-    """
-    noisy = algorithm.noisy_rounds(rounds)
-    if noise.law is None or not noisy.any() or noisy[int(np.argmax(noisy)) :].all():
-        return
-    for used in exchange_topologies(algorithm, topology):
-        if not isinstance(used.schedule, Static):
-            raise IncompatibleChoice(
-                f"'{algorithm.name}' stops adding noise after its gradient rounds, which is safe only if every agent has sent its last "
-                f"gradient perturbed by then; when links come and go, an agent may be silent in that round and send it in clear later. "
-                f"Use a topology without a schedule."
-            )
-        links = used.active_links()
-        if not own_copy_is_the_message(bind(noise, links), links):
-            raise IncompatibleChoice(
-                f"'{algorithm.name}' stops adding noise after its gradient rounds, which is safe only if every agent itself continues "
-                f"from the perturbed message it sent; under '{noise.name}' own copies differ from the messages, so the rest would be "
-                f"sent in clear. Use sv.noise.independent(law, self_noise=True)."
-            )
-    silent = np.flatnonzero(noisy & (noise.factors(rounds) == 0))
-    if silent.size:
-        raise IncompatibleChoice(
-            f"the noise schedule is 0 in round {silent[0] + 1}, in which '{algorithm.name}' sends a new gradient that would then be in "
-            f"clear. Give a positive factor for every round in which it perturbs its messages."
-        )
 
 
 def check_test_records(problem: Any, test: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
