@@ -1,0 +1,256 @@
+import sqlite3
+import stat
+
+import numpy as np
+import pytest
+
+from deployment.store.stores import AGREEMENT, DIGEST, RUN_KEY, begun, committed, exchange, is_exchange, made
+from sottovoce.deployment.store import AnotherWriter, Reservation, RestoredBackup, Store, StoreError, linked
+from sottovoce.deployment.store.arrays import packed, unpacked
+from sottovoce.errors import ConfigError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return made(tmp_path)
+
+
+def test_a_run_begins_with_its_entry_in_the_ledger(path):
+    with Store.open(path) as store:
+        run = begun(store)
+        assert (run.digest, run.agreement, run.run_key, run.entry, run.position) == (DIGEST, AGREEMENT, RUN_KEY, 1, -1)
+        assert store.current(DIGEST) is None
+        assert len(store.entries()) == store.counters().entries == 2
+    with Store.open(path) as store:
+        assert store.run(DIGEST) == run
+        assert store.run(bytes(32)) is None
+
+
+def test_an_exchange_is_there_after_the_store_is_opened_again(path):
+    with Store.open(path) as store:
+        begun(store)
+        for position in range(3):
+            committed(store, position)
+            assert is_exchange(store, position)
+    with Store.open(path) as store:
+        assert is_exchange(store, 2)
+        assert len(store.outgoing(DIGEST)) == 6
+
+
+def test_an_exchange_is_committed_once(path):
+    with Store.open(path) as store:
+        begun(store)
+        committed(store, 3)
+        other = exchange(4)
+        for position in (3, 0):
+            with pytest.raises(StoreError, match="no exchange has two versions"):
+                store.commit(DIGEST, position, **other)
+        assert store.current(DIGEST).position == 3
+        assert np.array_equal(store.current(DIGEST).state, exchange(3)["state"])
+        assert store.counters().exchanges == 1
+
+
+def test_what_is_acknowledged_is_forgotten_and_the_rest_kept(path):
+    with Store.open(path) as store:
+        begun(store)
+        committed(store, 0)
+        committed(store, 1)
+        store.acknowledged(DIGEST, "bo", 0)
+        waiting = [("cy", 0), ("bo", 1), ("cy", 1)]
+        assert [(out.peer, out.position) for out in store.outgoing(DIGEST)] == waiting
+    with Store.open(path) as store:
+        assert [(out.peer, out.position) for out in store.outgoing(DIGEST)] == waiting
+
+
+def test_a_reservation_that_another_entry_overtook_begins_no_run(path):
+    with Store.open(path) as store:
+        head = store.entries()[-1]
+        early = Reservation(entry=linked(head.number + 1, head.hash, b"{}"))
+        begun(store)
+        with pytest.raises(StoreError, match="Reserve again"):
+            store.begin_run(bytes(32), "late", AGREEMENT, early, RUN_KEY)
+        assert store.run(bytes(32)) is None
+        assert len(store.entries()) == 2
+
+
+def test_a_run_begins_once(path):
+    with Store.open(path) as store:
+        begun(store)
+        with pytest.raises(StoreError, match="begun before"):
+            begun(store)
+        assert len(store.entries()) == 2
+
+
+def test_boots_are_counted_for_the_run_and_for_the_store(path):
+    for boot in (1, 2):
+        with Store.open(path) as store:
+            if boot == 1:
+                begun(store)
+                begun(store, bytes(32), "other")
+                store.boot(bytes(32))
+            assert store.boot(DIGEST) == store.boots(DIGEST) == boot
+            assert store.counters().boots == boot + 1
+
+
+def test_files_are_for_their_owner_alone(path):
+    with Store.open(path) as store:
+        begun(store)
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
+    assert modes == {path.name + ending: 0o600 for ending in ("", "-wal", "-shm", ".lock")}
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", ".lock"])
+def test_a_file_that_others_may_read_is_refused(path, ending):
+    each = path.with_name(path.name + ending)
+    each.touch()
+    each.chmod(0o640)
+    with pytest.raises(StoreError, match=f"chmod 600 .*{ending}"):
+        Store.open(path)
+
+
+def test_a_folder_that_others_may_write_is_refused(path):
+    path.parent.chmod(0o770)
+    with pytest.raises(StoreError, match="chmod go-w"):
+        Store.open(path)
+    with pytest.raises(StoreError, match="chmod go-w"):
+        Store.create(path.parent / "other.ledger", b"{}")
+
+
+def test_a_link_to_a_store_is_refused(path, tmp_path):
+    link = tmp_path / "link.ledger"
+    link.symlink_to(path)
+    with pytest.raises(StoreError, match="no ordinary file"):
+        Store.open(link)
+
+
+def test_a_second_writer_is_refused_and_a_reader_is_not(path):
+    with Store.open(path) as store:
+        begun(store)
+        with pytest.raises(AnotherWriter, match=f"sottovoce ledger {path}"):
+            Store.open(path)
+        with Store.open(path, writer=False) as reader:
+            assert reader.run(DIGEST).name == "trial"
+            committed(store, 0)
+            assert reader.run(DIGEST).position == 0
+            with pytest.raises(StoreError, match="opened to be read"):
+                committed(reader, 1)
+        committed(store, 1)
+    with Store.open(path) as store:
+        assert is_exchange(store, 1)
+
+
+def test_a_writer_who_ignores_the_lock_is_noticed(path):
+    with Store.open(path) as store:
+        begun(store)
+        stranger = sqlite3.connect(path)
+        stranger.execute("UPDATE runs SET boots = 7")
+        stranger.commit()
+        stranger.close()
+        with pytest.raises(AnotherWriter, match="has written"):
+            committed(store, 0)
+        assert store.run(DIGEST).position == -1
+
+
+def test_a_reader_reads_a_closed_store(path):
+    with Store.open(path) as store:
+        begun(store)
+    with Store.open(path, writer=False) as reader:
+        assert reader.run(DIGEST).status == "running"
+    with Store.open(path) as store:
+        assert store.run(DIGEST).status == "running"
+
+
+def test_nothing_is_made_over_a_store(path):
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="never begun anew"):
+        Store.create(path, b"{}")
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_missing_store_says_how_to_make_one(tmp_path):
+    with pytest.raises(StoreError, match="sottovoce ledger create"):
+        Store.open(tmp_path / "none.ledger")
+
+
+def test_a_newer_format_is_refused_unread(path):
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(StoreError, match="has format 2"):
+        Store.open(path)
+
+
+def test_a_database_of_others_is_refused(tmp_path):
+    path = tmp_path / "other.db"
+    tmp_path.chmod(0o700)
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE some (thing)")
+    connection.close()
+    path.chmod(0o600)
+    with pytest.raises(StoreError, match="no store of Sottovoce"):
+        Store.open(path)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.int64).reshape(2, 3),
+        np.asarray([2**64 - 1, 0], dtype=np.uint64),
+        np.asarray(1.5),
+        np.zeros((0, 3), dtype=bool),
+        np.arange(8, dtype=">i8")[::2],
+        np.frombuffer(b"bytes", dtype=np.uint8),
+    ],
+)
+def test_an_array_comes_back_as_it_was(array):
+    found = unpacked(packed(array), of="it")
+    assert found.shape == array.shape
+    assert np.array_equal(found, array)
+    assert found.dtype == array.dtype.newbyteorder("<")
+    assert found.flags.writeable
+
+
+def test_no_bit_of_an_array_changes_unnoticed():
+    content = packed(np.arange(4, dtype=np.int64).reshape(2, 2))
+    for position in range(len(content)):
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[position] ^= 1 << bit
+            try:
+                found = unpacked(bytes(changed), of="it")
+            except StoreError:
+                continue
+            pytest.fail(f"bit {bit} of byte {position} changed the array to {found}")
+
+
+@pytest.mark.parametrize(
+    "array", [np.asarray([object()]), np.asarray(["text"]), np.zeros((1,) * 9), np.zeros(2, dtype=complex)]
+)
+def test_what_is_no_plain_number_is_not_kept(array):
+    with pytest.raises(ConfigError, match="Convert it"):
+        packed(array)
+
+
+def test_a_copy_without_its_wal_is_refused(path, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir(mode=0o700)
+    copied = copies / path.name
+    with Store.open(path) as store:
+        begun(store)
+        committed(store, 0)
+        copied.touch(mode=0o600)
+        copied.write_bytes(path.read_bytes())
+    with pytest.raises(RestoredBackup, match="-wal"):
+        Store.open(copied)
+
+
+def test_an_older_file_put_back_beside_its_lock_is_refused(path):
+    with Store.open(path) as store:
+        begun(store)
+    older = path.read_bytes()
+    with Store.open(path) as store:
+        committed(store, 0)
+    path.write_bytes(older)
+    with pytest.raises(RestoredBackup, match="older copy"):
+        Store.open(path)
