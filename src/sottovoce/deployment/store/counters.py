@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import ProtocolError
 
 STORE_ID_BYTES = 16
+PURPOSE = "counters"  # of the signature: identity.sign(PURPOSE, counters.to_bytes())
 _PREFIX = b"sottovoce counters 1\n"
 _NUMBERS = struct.Struct("<3Q")
 
@@ -75,10 +76,18 @@ class Proof(NamedTuple):
     signature: bytes
 
 
-def signed_by(identity_key: bytes, content: bytes, signature: bytes) -> bool:
-    """Whether an Ed25519 key (32 bytes) signed this."""
+def signed_by(identity_key: bytes, purpose: str, content: bytes, signature: bytes) -> bool:
+    """Whether an identity signed these bytes for this purpose, as `Identity.sign(purpose, content)` does.
+
+    Args:
+        identity_key: the Ed25519 key, 32 bytes.
+        purpose: what the signature has to be for.
+        content: what was signed.
+        signature: 64 bytes.
+    """
+    signed = b"sottovoce/" + purpose.encode("ascii") + b"/1\0" + content
     try:
-        Ed25519PublicKey.from_public_bytes(identity_key).verify(signature, content)
+        Ed25519PublicKey.from_public_bytes(identity_key).verify(signature, signed)
     except (InvalidSignature, ValueError):
         return False
     return True

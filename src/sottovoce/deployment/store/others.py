@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from sqlite3 import Connection
 
-from sottovoce.deployment.store.counters import Counters, Proof, signed_by
+from sottovoce.deployment.store.counters import PURPOSE, Counters, Proof, signed_by
 from sottovoce.deployment.store.database import Database
 from sottovoce.deployment.store.refusals import RestoredBackup
 from sottovoce.errors import ProtocolError
@@ -46,7 +46,7 @@ class Others:
     def check_not_behind(self, own: Counters, own_key: bytes, proofs: Iterable[Proof]) -> None:
         """Hold one's own counters against proofs with one's own signature."""
         for proof in proofs:
-            if not signed_by(own_key, *proof):
+            if not signed_by(own_key, PURPOSE, *proof):
                 continue
             once = Counters.from_bytes(proof.counters)
             if once.store == own.store and own.behind(once):
@@ -69,7 +69,7 @@ class Others:
 
 
 def _counters_of(identity_key: bytes, proof: Proof) -> Counters:
-    if not signed_by(identity_key, *proof):
+    if not signed_by(identity_key, PURPOSE, *proof):
         raise ProtocolError(
             f"counters that the peer with key {identity_key.hex()[:16]}... did not sign. Compare the roster's fingerprints by voice."
         )
