@@ -44,7 +44,7 @@ def test_entries_are_held_at_the_bound_and_not_before(bits):
     lattice = Lattice(bits)
     bound = np.ldexp(2.0**44, -bits)
     below, above = np.nextafter(bound, 0.0), np.nextafter(bound, np.inf)
-    # Below 2^44 a float64 has steps of 2^-9 units: the last one before the bound still rounds to it, half a unit before does not.
+    # Below 2^44 a float64 has steps of 2^-9 units: the last one before the bound rounds to it, 3/4 of a unit does not.
     assert lattice.to_units(np.array([below, bound, above, -bound, 1e300])).tolist() == [
         2**44,
         2**44,

@@ -12,7 +12,8 @@ from scipy import stats
 from scipy.special import ndtri
 
 from sottovoce.deployment.integers import RoundedGaussian, stream_words
-from sottovoce.deployment.integers.rounded_gaussian import _DOUBT, _FARTHEST, upper_tail
+from sottovoce.deployment.integers.rounded_gaussian import _FARTHEST, upper_tail
+from sottovoce.deployment.integers.tail_comparison import DOUBT as _DOUBT
 from sottovoce.errors import ConfigError
 
 KEY = b"a fixed key for the tests, 32 by"

@@ -38,7 +38,7 @@ from sottovoce.deployment.gopa.refusals import (
     WrongTime,
 )
 from sottovoce.deployment.gopa.transcript import Phase, Transcript
-from sottovoce.deployment.integers import WORDS, pair_mask, ring, signed_mask, stream_words
+from sottovoce.deployment.integers import pair_mask, ring, signed_mask
 from sottovoce.errors import ConfigError
 
 
@@ -177,8 +177,7 @@ class Party:
     def own_noise(self) -> np.ndarray:
         """This party's own noise eta_u of the round, [d] int64; whoever learns it can subtract it."""
         terms = self.transcript.terms
-        words = stream_words(self._noise_key, WORDS * terms.dimension).reshape(terms.dimension, WORDS)
-        return terms.own_noise.from_words(words)
+        return terms.own_noise.from_key(self._noise_key, terms.dimension)
 
     def mask(self, other: int) -> np.ndarray:
         """What this party adds for its pair with another, Delta_uv, [d] uint64; secret of the two."""

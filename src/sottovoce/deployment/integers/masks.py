@@ -14,7 +14,8 @@ import numpy as np
 
 from sottovoce.deployment.integers.fixed_point import ring
 from sottovoce.deployment.integers.keystream import stream_words
-from sottovoce.deployment.integers.rounded_gaussian import WORDS, RoundedGaussian
+from sottovoce.deployment.integers.rounded_gaussian import RoundedGaussian
+from sottovoce.deployment.integers.tail_comparison import WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +49,9 @@ def from_words(masks: Masks, words: np.ndarray) -> np.ndarray:
 
 def pair_mask(masks: Masks, key: bytes, dimension: int) -> np.ndarray:
     """The mask m of one pair, [d] uint64."""
-    width = words_per_entry(masks)
-    return from_words(masks, stream_words(key, dimension * width).reshape(dimension, width))
+    return (
+        ring(masks.law.from_key(key, dimension)) if isinstance(masks, GaussianMasks) else stream_words(key, dimension)
+    )
 
 
 def signed_mask(mask: np.ndarray, *, own: bytes, peer: bytes) -> np.ndarray:
