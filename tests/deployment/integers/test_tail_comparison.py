@@ -10,7 +10,7 @@ from scipy import stats
 
 from deployment.integers.tails import draw, edge, exact_tail
 from sottovoce.deployment.integers import RoundedGaussian, RoundedLaplace, stream_words
-from sottovoce.deployment.integers.tail_comparison import LONG, SHORT
+from sottovoce.deployment.integers.tail_comparison import DOUBT, LONG, SHORT, from_words
 
 KEY = b"a fixed key for the tests, 32 by"
 LEVEL = 1e-4
@@ -94,3 +94,97 @@ def test_where_floating_point_is_in_doubt_draws_equal_those_of_exact_arithmetic(
         v = ((high & (2**63 - 1)) << 64) | low
         assert edge(law, abs(value) + 1) <= v
         assert value == 0 or v < edge(law, abs(value))
+
+
+class AnotherMachine:
+    """A law whose quantile in floating point is off by a given share of its scale, up and down by turns."""
+
+    def __init__(self, law, error):
+        self.doubt, self.tail_beyond = law.doubt, law.tail_beyond
+        self.law, self.error = law, error * law.std
+
+    def quantile(self, tail):
+        self.law.quantile(tail)
+        tail[::2] += self.error
+        tail[1::2] -= self.error
+
+
+@pytest.mark.parametrize("law", [RoundedGaussian(std=2.0**32), RoundedLaplace(std=2.0**32)], ids=str)
+def test_machines_whose_quantiles_differ_by_what_is_assumed_draw_the_same_integers(law):
+    # 2^-41 is 2^-9 units here: about one draw in 256 would be another one, were it not in doubt.
+    words = stream_words(KEY, 2 * 3000).reshape(-1, 2)
+    drawn = law.from_words(words)
+    np.testing.assert_array_equal(from_words(AnotherMachine(law, 2.0**-41), words), drawn)
+    np.testing.assert_array_equal(from_words(AnotherMachine(law, -(2.0**-41)), words), drawn)
+    # Power: a machine that is worse than the margin would be noticed.
+    assert (from_words(AnotherMachine(law, 2.0**-38), words) != drawn).any()
+
+
+def cells(law, reach):
+    """P(X = j) for |j| <= reach, exactly as in the definition, and as the sampler has them."""
+    with mpmath.workdps(50):
+        true = [2 * (mpmath.mpf("0.5") - exact_tail(law, 1))]
+        true += [exact_tail(law, size) - exact_tail(law, size + 1) for size in range(1, reach + 1)]
+        ours = [2 * mpmath.mpf(2**127 - edge(law, 1)) / 2**128]
+        ours += [mpmath.mpf(edge(law, size) - edge(law, size + 1)) / 2**128 for size in range(1, reach + 1)]
+    numbers = range(-reach, reach + 1)
+    return {number: true[abs(number)] for number in numbers}, {number: ours[abs(number)] for number in numbers}
+
+
+def gained(probabilities, change, factor):
+    """The largest P(S) - factor P(S + change) over all sets S of whole numbers: the hockey-stick divergence."""
+    with mpmath.workdps(50):
+        return mpmath.fsum(
+            max(0, here - factor * probabilities.get(number - change, 0)) for number, here in probabilities.items()
+        )
+
+
+@pytest.mark.parametrize("change", [1, 2, 5])
+@pytest.mark.parametrize("std", [0.6, 2.0, 4.5])
+def test_a_whole_change_costs_in_laplace_noise_what_it_costs_in_real_numbers(std, change):
+    law = RoundedLaplace(std=std)
+    true, ours = cells(law, law.bound + 1)
+    with mpmath.workdps(50):
+        factor = mpmath.exp(change * mpmath.sqrt(2) / mpmath.mpf(std))
+        ratios = [true[number] / true[number - change] for number in range(-12, 13)]
+        # Away from zero the ratio is that of the density, so that epsilon is not smaller either.
+        assert abs(max(ratios) / factor - 1) < mpmath.mpf("1e-40")
+        # The sampler itself: up to its total variation, in each of the two worlds.
+        assert gained(ours, change, factor) <= (1 + factor) * law.total_variation
+        # Power: at two thirds of the scale more is gained than rounding and sampler explain.
+        assert gained(cells(RoundedLaplace(std=std * 2 / 3), law.bound)[1], change, factor) > 1e-3
+
+
+@pytest.mark.parametrize("change", [1, 2])
+@pytest.mark.parametrize("std", [0.6, 2.0, 4.5])
+def test_a_whole_change_costs_in_gaussian_noise_at_most_what_it_costs_in_real_numbers(std, change):
+    law = RoundedGaussian(std=std)
+    true, ours = cells(law, law.bound + 1)
+    with mpmath.workdps(50):
+        mu = mpmath.mpf(change) / mpmath.mpf(std)
+        for epsilon in (mpmath.mpf(0), mu / 2, mu, mu + mu**2):
+            factor = mpmath.exp(epsilon)
+            delta = mpmath.ncdf(mu / 2 - epsilon / mu) - factor * mpmath.ncdf(-mu / 2 - epsilon / mu)
+            assert gained(true, change, factor) <= delta + mpmath.mpf("1e-38")
+            assert gained(ours, change, factor) <= delta + (1 + factor) * law.total_variation
+        # Power: at two thirds of the scale the last, largest epsilon is exceeded.
+        assert gained(cells(RoundedGaussian(std=std * 2 / 3), law.bound)[1], change, factor) > delta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LAWS)
+def test_quantiles_in_floating_point_keep_to_what_is_assumed_of_them_everywhere(kind):
+    # From the middle to the last probability, in every piece of the approximations.
+    generator = np.random.default_rng(3)
+    tails = np.concatenate([2.0 ** -generator.uniform(1, 128, 15_000), generator.uniform(0, 0.5, 15_000)])
+    tails = np.concatenate([tails, 0.5 - 2.0 ** -generator.uniform(1, 53, 2_000), [2.0**-129, 0.5]])
+    places = tails.copy()
+    kind(std=1.0).quantile(places)
+    with mpmath.workdps(40):
+        for place, tail in zip(places, tails, strict=True):
+            point, chance = mpmath.mpf(place), mpmath.mpf(tail)
+            if kind is RoundedLaplace:
+                error = point + mpmath.log(2 * chance) / mpmath.sqrt(2)
+            else:  # One step of Newton's method: what is left of the quantile's error is its square.
+                error = (chance - mpmath.erfc(point / mpmath.sqrt(2)) / 2) / mpmath.npdf(point)
+            assert abs(error) < DOUBT / 16

@@ -10,7 +10,8 @@ comparison is made in decimal arithmetic,
 
 whose terms are all positive. What this assumes of the machine is that its normal quantile is right to 2^-41, about 2000
 units in the last place of a number near 1; both ends of a pair then draw the same integers, whatever their mathematical
-library. Every draw takes 16 bytes.
+library. The probability adds 2^-48 s to that error (`tail_comparison`) and one rounding 2^-49 s. Every draw takes 16
+bytes.
 
 Q(13.2) < 2^-129: no draw is farther out, and the total variation distance to the true law is at most
 (13.2 s + 2) 2^-128 per draw, see `total_variation`.

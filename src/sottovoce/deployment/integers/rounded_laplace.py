@@ -7,7 +7,8 @@ drawn, and proves the total variation: with Q(x) = exp(-x / b) / 2, |X| >= j exa
 / b). Floating point proposes |X| = round(-b ln(2 p)); where its value lies within 2^-40 s of the edge between two
 integers (a share of about 2^-39 s of the draws), the comparison is made in decimal arithmetic, with sqrt 2 and the
 exponential of as many digits. What this assumes of the machine is that its logarithm of numbers down to 2^-127 is right
-to 2^-41, sixty units in the last place of the largest. Every draw takes 16 bytes.
+to 2^-41, thirty units in the last place of the largest; the probability adds 2^-48 b to that error (`tail_comparison`),
+four roundings of numbers up to 89 b add 2^-44 b, and all together stay below 2^-40 s. Every draw takes 16 bytes.
 
 exp(-x / b) <= 2^-128 from x = 128 ln(2) b = 62.737 s on: no draw is farther out, and the total variation distance to
 the true law is at most (62.74 s + 2) 2^-128 per draw, see `total_variation`.
