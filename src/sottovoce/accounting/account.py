@@ -22,7 +22,7 @@ from sottovoce.accounting.linear_view.value import LinearValue
 from sottovoce.accounting.proofs import PROOFS, WAYS
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.accounting.proofs.laplace_rounds import laplace_by_round
-from sottovoce.accounting.proofs.proof import PAGE, Statement
+from sottovoce.accounting.proofs.proof import PAGE, Proof, Statement
 from sottovoce.accounting.proofs.words import assumptions, unsupported, why_clear
 from sottovoce.accounting.question.asked import Asked, ask, check_agent, check_observers
 from sottovoce.accounting.question.participation import Participation, Poisson, describe_participation
@@ -234,10 +234,15 @@ def _guarantee(evidence: Evidence, agent: int) -> Guarantee:
     return _stated(evidence, agent, _smallest(evidence, agent))
 
 
-def _smallest(evidence: Evidence, agent: int) -> Statement:
+def stated_by(proofs: Sequence[Proof], evidence: Evidence, agent: int) -> Guarantee:
+    """What the smallest of these proofs states about an agent, where not all of them may be used."""
+    return _stated(evidence, agent, _smallest(evidence, agent, proofs))
+
+
+def _smallest(evidence: Evidence, agent: int, proofs: Sequence[Proof] = PROOFS) -> Statement:
     """The smallest value that some proof states about the agent."""
     found: list[Statement] = []
-    for proof in PROOFS:
+    for proof in proofs:
         stated = proof.states(evidence, agent) if proof.where <= evidence.all_kinds else None
         if stated is not None and proof.alone:
             return stated

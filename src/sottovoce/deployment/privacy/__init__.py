@@ -1,8 +1,19 @@
 """What a deployed run gives away: the guarantee of the simulated one, with what rounding and imperfect samplers cost added."""
 
 from sottovoce.deployment.privacy.cost import Cost, together
+from sottovoce.deployment.privacy.gradients import GradientArithmetic, gradient_arithmetic
+from sottovoce.deployment.privacy.guarantee import Deployed, deployed_guarantee
+from sottovoce.deployment.privacy.resolution import choose_fraction_bits
 
-__all__ = ["Cost", "together"]
+__all__ = [
+    "Cost",
+    "Deployed",
+    "GradientArithmetic",
+    "choose_fraction_bits",
+    "deployed_guarantee",
+    "gradient_arithmetic",
+    "together",
+]
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,110 @@
+"""How far the noise that was drawn is from the noise that proofs speak of: total variation, counted over all draws of a run.
+
+Every draw of a rounded law is off by a little (`integers`), and draws add up. Where one source alone hides a word, rounding it is post-processing. Where pairs of
+agents share Gaussian sources, a word carries a sum of rounded Gaussians, which is the rounding of none: `accounting.gopa.integers` bounds how far that is
+from a function of the exact sum, for the connected part of honest agents in which the agent is, in every exchange.
+"""
+
+import math
+
+import numpy as np
+
+from sottovoce.accounting.gopa import IntegerNoise
+from sottovoce.accounting.proofs.evidence import Evidence
+from sottovoce.deployment import integers
+from sottovoce.deployment.integers import Lattice
+from sottovoce.deployment.terms import PublicRun
+from sottovoce.linear import BoundExchange, exchange_topologies
+from sottovoce.noise import Gaussian, Law, NoiseMap, bind, known_sources
+
+
+def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -> np.ndarray:
+    """[T] the total variation of one agent's protection in every round."""
+    law = run.noise.law
+    assert law is not None  # nothing is drawn without noise
+    factors = run.noise.factors(run.rounds)
+    if not run.noise.in_gradients:
+        factors = factors * run.algorithm.noisy_rounds(run.rounds)
+    stds = run.noise.std / lattice.unit * factors
+    if run.noise.in_gradients:
+        return _draws(run, stds, np.full(run.rounds, run.algorithm.gradients_per_round), 1.0)
+    if evidence.rounds is None:
+        everywhere = [one.active_links() for one in exchange_topologies(run.algorithm, run.topology)]
+        exchanges = [tuple(BoundExchange(links, bind(run.noise, links)) for links in everywhere)]
+        which = np.zeros(run.rounds, dtype=int)
+    else:
+        exchanges, which = [one.exchanges for one in evidence.rounds.distinct], evidence.rounds.which
+    members = evidence.asked.view.members
+    counts, largest, pairs = zip(*(_of_round(one, members, agent) for one in exchanges), strict=True)
+    total = _draws(run, stds, np.array(counts)[which], max(largest))
+    if isinstance(law, Gaussian):
+        for t in np.flatnonzero(stds > 0):
+            total[t] += sum(_sums(part, float(stds[t]), run.dimension) for part in pairs[which[t]])
+    return np.asarray(np.minimum(total, 1.0))
+
+
+def _draws(run: PublicRun, stds: np.ndarray, counts: np.ndarray, largest: float) -> np.ndarray:
+    law = run.noise.law
+    assert law is not None
+    off = {std: _of_draw(law, std * largest) for std in set(stds[stds > 0].tolist())}
+    return np.array([counts[t] * run.dimension * off.get(float(std), 0.0) for t, std in enumerate(stds)])
+
+
+def _of_draw(law: Law, std: float) -> float:
+    made = integers.RoundedGaussian(std=std) if isinstance(law, Gaussian) else integers.RoundedLaplace(std=std)  # type: ignore[attr-defined]
+    return float(made.total_variation)
+
+
+class _Part(tuple[int, int, int, float]):
+    """(agents, pairs, largest degree, size of a pair's source) of the connected part of honest agents that one agent is in."""
+
+
+def _of_round(exchanges: tuple[BoundExchange, ...], members: np.ndarray, agent: int) -> tuple[int, float, list[_Part]]:
+    """Sources that hide an agent in a round, the largest multiple at which one is drawn, and the parts in which pairs share some."""
+    count, largest, parts = 0, 1.0, []
+    for _, noise in exchanges:
+        for values in (noise.link_value, noise.self_value):
+            largest = max(largest, float(np.abs(values).max(initial=0.0)))
+        if noise.of_relay.any():
+            count += int(noise.of_relay.sum())
+            continue
+        part = _part(noise, members, agent)
+        if part is None:
+            count += int((noise.owners == agent).any(axis=1).sum())
+        else:
+            count += part[0] + part[1]
+            parts.append(part)
+    return count, largest, parts
+
+
+def _part(noise: NoiseMap, members: np.ndarray, agent: int) -> _Part | None:
+    """The part of honest agents that pairs' sources connect with an agent; None where it shares none that the observer does not know."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    used = np.zeros(noise.num_sources)
+    np.maximum.at(used, noise.link_source, np.abs(noise.link_value))
+    shared = (noise.owners[:, 1] >= 0) & (used > 0) & ~known_sources(noise.owners, members)
+    if not shared.any():
+        return None
+    first, second = noise.owners[shared].T
+    K = len(members)
+    _, component = connected_components(coo_array((np.ones(len(first)), (first, second)), shape=(K, K)), directed=False)
+    inside = component[first] == component[agent]
+    if not inside.any():
+        return None
+    degrees = np.bincount(np.concatenate([first[inside], second[inside]]), minlength=K)
+    return _Part((int(np.count_nonzero(degrees)), int(inside.sum()), int(degrees.max()), float(used[shared].min())))
+
+
+def _sums(part: _Part, std: float, dimension: int) -> float:
+    agents, pairs, degree, size = part
+    noise = IntegerNoise(
+        own_std=std, honest_parties=agents, dimension=dimension, mask_std=size * std, pairs=pairs, largest_degree=degree
+    )
+    return noise.total_variation
+
+
+def total(each: np.ndarray) -> float:
+    """Of all rounds together."""
+    return min(1.0, math.fsum(each.tolist()))
