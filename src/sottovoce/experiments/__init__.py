@@ -2,12 +2,14 @@
 
     config/       what a file may say, how it is read, and the parts that each table names
     build         all parts together, checked                         claims        what a simulated run may say of itself
+    without_data  the same without data, for parties                  own_records   one party's records, and how little one of them can change
+    agreed        what parties agree on, from a file and a roster
     privacy       guarantees, calibrated noise, spending              releases      what a simulation may not be used for
     run           the run, chunk by chunk                             record        the folder that keeps it
     starting/     files to start from
     comparison/   noise schemes at equal privacy                      audit, pairwise, coalitions, gradients, demo: what else is asked of a file
 
-Whoever stands above imports from here. What simulates is imported when first used.
+Whoever stands above imports from here. What simulates, and what parties agree on, is imported when first used.
 """
 
 from typing import TYPE_CHECKING
@@ -67,26 +69,32 @@ from sottovoce.imported_later import imported_later
 from sottovoce.simulation import simulate
 
 if TYPE_CHECKING:
+    from sottovoce.experiments.agreed import agents_of, agreement, agreement_on, members_of
     from sottovoce.experiments.audit import audit_observer, audits, describe_audits
     from sottovoce.experiments.comparison.compare import compare
     from sottovoce.experiments.comparison.file import read_comparison, run_comparison, write_comparison
     from sottovoce.experiments.comparison.result import Comparison, Row, aligned
     from sottovoce.experiments.demo import Demonstration, run_demo
     from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
+    from sottovoce.experiments.own_records import own_problem, own_sensitivity
     from sottovoce.experiments.predict import model_in, predict_file, write_predictions
     from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
+    from sottovoce.experiments.without_data import PublicParts, public_parts
     from sottovoce.experiments.worth import run_and_weigh
 
 __getattr__ = imported_later(
     __name__,
     {
+        "agreed": ("agents_of", "agreement", "agreement_on", "members_of"),
         "audit": ("audit_observer", "audits", "describe_audits"),
         "comparison.compare": ("compare",),
         "comparison.file": ("read_comparison", "run_comparison", "write_comparison"),
         "comparison.result": ("Comparison", "Row", "aligned"),
         "demo": ("Demonstration", "run_demo"),
         "gradients": ("PERCENTILES", "gradient_norms"),
+        "own_records": ("own_problem", "own_sensitivity"),
         "predict": ("model_in", "predict_file", "write_predictions"),
+        "without_data": ("PublicParts", "public_parts"),
         "run": ("default_folder", "final_metrics", "run_experiment"),
         "worth": ("run_and_weigh",),
     },
@@ -95,14 +103,19 @@ __getattr__ = imported_later(
 __all__ = [
     "Config",
     "Experiment",
+    "PublicParts",
     "RecommendedSetting",
+    "agreement",
     "build",
     "default_folder",
     "final_metrics",
     "guarantees",
     "load",
     "load_model",
+    "own_problem",
+    "own_sensitivity",
     "parse",
+    "public_parts",
     "read",
     "recommended_setting",
     "run_experiment",

@@ -1,6 +1,14 @@
-"""From names to things: the parts that a configuration names, made by its tables, and refused where they do not go together."""
+"""From names to things: the parts that a configuration names, made by its tables, and refused where they do not go together.
 
+`assembled` is the one way to them: `build` gives it the records of all agents, `public_parts` blank ones, so that a simulation and a run among
+parties cannot differ in anything but their records.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
 
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.config.config import Config
@@ -23,11 +31,25 @@ def build(config: Config) -> Experiment:
         ConfigError: if one part cannot be made from its values.
         IncompatibleChoice: if the parts are valid but not together.
     """
+    data = records_of_agents(config.problem, config.topology.num_agents, config.experiment.seed)
+    return assembled(config, data, problem_of(config, data), sizes=[len(part) for part in data.records[0]])
+
+
+def assembled(config: Config, data: AgentData, problem: Problem, *, sizes: Sequence[int]) -> Experiment:
+    """Make the parts around the records.
+
+    Args:
+        config: what the file says.
+        data: records, and what is known of them.
+        problem: of these records.
+        sizes: records of every agent.
+
+    Raises:
+        ConfigError: if one part cannot be made from its values.
+        IncompatibleChoice: if the parts are valid but not together.
+    """
     settings = config.experiment
     refuse_too_many_rounds(settings.rounds)
-    data = records_of_agents(config.problem, config.topology.num_agents, settings.seed)
-    sizes = [len(part) for part in data.records[0]]
-    problem = _problem(config, data)
     topology = config.topology.topology(seed=settings.seed, sizes=sizes)
     noise = _noise(config, problem)
     privacy = protection(config, problem)
@@ -54,19 +76,31 @@ def build(config: Config) -> Experiment:
     return _calibrated(experiment, config.noise)
 
 
-def _problem(config: Config, data: AgentData) -> Problem:
+def problem_of(config: Config, data: AgentData, *, sizes: Sequence[int] | None = None, whole: bool = True) -> Problem:
+    """The problem of these records, with what is said about persons and clipping.
+
+    Args:
+        config: what the file says.
+        data: the records.
+        sizes: numbers of records to be taken in place of those at hand, which are blank; None: those at hand.
+        whole: whether these are the records of all agents, so that a class that none of them has is a mistake.
+
+    Raises:
+        ConfigError: records that make no such problem.
+    """
     privacy, most = config.privacy, config.problem.records_per_person
     if config.problem.kind == "classification":
         _refuse_promise(config)
-    problem = config.problem.problem(data.records, data.test, seed=config.experiment.seed)
+    problem: Any = config.problem.problem(data.records, data.test, seed=config.experiment.seed, whole=whole)
+    if sizes is not None:
+        problem = replace(problem, sizes=np.array(sizes, dtype=np.int64))
     if most is not None:
-        assert data.persons is not None  # a file that gives the number without the column is refused
         problem = problem.with_persons(most, data.persons)
     if privacy is None or privacy.clips == "update":
-        return problem
+        return cast(Problem, problem)
     if privacy.clips == "gradient":
-        return problem.with_gradient_clipping(privacy.clip, privacy.clip_norm)
-    return problem.with_clipping(privacy.clip, privacy.clip_norm)
+        return cast(Problem, problem.with_gradient_clipping(privacy.clip, privacy.clip_norm))
+    return cast(Problem, problem.with_clipping(privacy.clip, privacy.clip_norm))
 
 
 def _refuse_promise(config: Config) -> None:

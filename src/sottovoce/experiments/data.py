@@ -5,6 +5,7 @@ The order is: load, bounds, partition, feature noise, unit norm, intercept, imag
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sottovoce.problems import (
     LOADERS,
     Preparation,
     Schema,
+    Table,
     add_feature_noise,
     add_intercept,
     agent_names,
@@ -32,10 +34,12 @@ from sottovoce.problems import (
     partition,
     public_bounds,
     read_records,
+    read_table,
     scale_features,
     split,
     synthetic_clicks,
     synthetic_regression,
+    table,
     truncated_gaussian,
     unit_norm,
 )
@@ -92,6 +96,44 @@ def records_of_agents(section: ProblemTable, num_agents: int | None, seed: int) 
         return replace(data, records=train, test=test)
     learnt = split(data.persons, data.records[1], **options).train[0]  # whom the same records are about
     return replace(data, records=train, test=test, persons=learnt)
+
+
+def records_of_party(section: ProblemTable, source: Any) -> AgentData:
+    """The records of one party's own file, all of them: nothing is dealt out, and nothing kept for testing.
+
+    Args:
+        section: what the columns mean.
+        source: a file, or a frame. It may have the column of owners, where all rows name the same one.
+
+    Raises:
+        ConfigError: columns that are not declared, several files, or records of several owners.
+    """
+    declared = section.declared_schema()
+    assert declared is not None  # whoever comes here has asked `public_parts` first
+    held, schema = _one_table(source), replace(declared, owner=None)
+    if declared.owner is not None and declared.owner in held.columns:
+        owners = read_records(held, declared).names or ()
+        if len(owners) > 1:
+            raise ConfigError(
+                f"{brief(held.source, 200)} has the records of {len(owners)} owners in its column {brief(declared.owner)!r}; a party learns from its "
+                f"own alone. Give a file with the rows of one owner."
+            )
+        schema = replace(schema, drop=(*schema.drop, declared.owner))
+    found = read_records(held, schema)
+    targets = [_declared_labels(section, part) for part in found.targets]
+    return AgentData(records=(found.features, targets), test=None, persons=found.persons, schema=declared)
+
+
+def _one_table(source: Any) -> Table:
+    """The one file of a party, or its frame."""
+    if not isinstance(source, str | Path):
+        return table(source)
+    files = files_of(source)
+    if len(files) != 1:
+        raise ConfigError(
+            f"{brief(str(source), 200)} names {len(files)} files; a party has one. Give its path, or put its files together."
+        )
+    return read_table(files[0])
 
 
 def _tables(section: ProblemTable, schema: Schema, num_agents: int | None, seed: int) -> AgentData:

@@ -96,12 +96,13 @@ def pad_targets(targets: Any, sizes: Integers, *, name: str = "targets") -> Floa
     return _frozen(padded)
 
 
-def signed_labels(labels: Floats, sizes: Integers) -> Floats:
+def signed_labels(labels: Floats, sizes: Integers, *, both_classes: bool = True) -> Floats:
     """Map labels to -1 and 1; padded entries stay 0.
 
     Args:
         labels: padded, [K, n], in {-1, 1} or in {0, 1}.
         sizes: [K].
+        both_classes: whether labels of one class only are refused.
 
     Returns:
         The labels in {-1, 1}, [K, n].
@@ -120,7 +121,7 @@ def signed_labels(labels: Floats, sizes: Integers) -> Floats:
             f"labels must be all in {{-1, 1}} or all in {{0, 1}}; agent {k}, record {i} has {labels[k, i]:g}. "
             f"Map your two classes to -1 and 1."
         )
-    if len(values) < 2:
+    if both_classes and len(values) < 2:
         raise ConfigError(
             f"Every label of every agent is {values[0]:g}; a classifier needs both classes somewhere in the data "
             f"(one agent alone may hold a single class)."

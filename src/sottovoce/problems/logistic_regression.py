@@ -228,13 +228,16 @@ def _derivative(margins: Array, labels: Array) -> Array:
     return 0.5 * labels * (xp.tanh(0.5 * labels * margins) - 1.0)
 
 
-def logistic_regression(features: Any, labels: Any, *, ridge: float = 0.0) -> LogisticRegression:
+def logistic_regression(
+    features: Any, labels: Any, *, ridge: float = 0.0, both_classes: bool = True
+) -> LogisticRegression:
     """Logistic regression: (1/n) sum ln(1 + exp(-y x.w)) + (ridge/2) ||w||^2 at every agent.
 
     Args:
         features: [K, n, d], or a list of K arrays [n_k, d].
         labels: -1/1 or 0/1, [K, n], or a list of K arrays [n_k].
         ridge: non-negative weight of ||w||^2 / 2.
+        both_classes: whether records of one class only are refused, as a mistake. One party among others may hold a single class.
 
     Returns:
         The problem.
@@ -243,5 +246,5 @@ def logistic_regression(features: Any, labels: Any, *, ridge: float = 0.0) -> Lo
         ConfigError: malformed data (the agent and record are named), one class only, or a negative ridge.
     """
     padded, sizes = pad_features(features)
-    signed = signed_labels(pad_targets(labels, sizes, name="labels"), sizes)
+    signed = signed_labels(pad_targets(labels, sizes, name="labels"), sizes, both_classes=both_classes)
     return LogisticRegression(features=padded, labels=signed, sizes=sizes, ridge=checked("ridge", ridge, "[0, inf)"))

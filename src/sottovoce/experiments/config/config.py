@@ -11,10 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from sottovoce.experiments.config import algorithm, noise
 from sottovoce.experiments.config.algorithm import AlgorithmTable
+from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.noise import LawSection, NoiseTable
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.problem import Partition, ProblemTable
-from sottovoce.experiments.config.topology import TopologyTable
+from sottovoce.experiments.config.topology import FederationTopology, TopologyTable
 from sottovoce.experiments.config.values import Count, Section, Seed
 
 
@@ -41,6 +42,7 @@ class Config(Section):
     algorithm: AlgorithmTable
     noise: NoiseTable
     privacy: PrivacySection | None = None  # None: gradients are not clipped
+    deployment: DeploymentSection | None = None  # None: the file is for simulations alone
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
@@ -65,6 +67,7 @@ def _disagreements(config: Config) -> list[str]:
         *_noise_disagreements(config.noise, config.privacy),
         *_clipping_disagreements(config),
         *_person_disagreements(config),
+        *_deployment_disagreements(config),
     ]
     if config.topology.num_agents is None and not config.problem.owned:
         found.append(
@@ -154,6 +157,42 @@ def _gradient_disagreements(privacy: PrivacySection) -> list[str]:
             'losses, or use clips = "records"'
         )
     return found
+
+
+def _deployment_disagreements(config: Config) -> list[str]:
+    """What parties agree on and the run does not have, or the other way round."""
+    given, found = config.deployment, []
+    if given is None:
+        return []
+    if config.privacy is None:
+        found.append(
+            "[privacy]: this section is missing; parties that run a file among themselves must say what is protected, and how gradients are clipped"
+        )
+    if given.relay == "trusted" and config.topology.kind != "federation":
+        found.append(
+            f'[deployment] relay: there is none in kind = "{config.topology.kind}" to be trusted; remove relay, or use a federation'
+        )
+    if config.noise.kind == "central" and given.relay != "trusted":
+        found.append(
+            '[deployment] relay: "central" noise is added by the relay, which reads all messages in clear; write relay = "trusted" if all parties '
+            'do trust it, or use kind = "independent"'
+        )
+    if given.records is not None and not records_enter(config):
+        found.append(
+            "[deployment] records: numbers of records do not enter this run, and would be published without need; remove records"
+        )
+    return found
+
+
+def records_enter(config: Config) -> bool:
+    """Whether agents' numbers of records enter a weight or a guarantee, so that all must know them."""
+    privacy = config.privacy
+    if isinstance(config.topology, FederationTopology) and config.topology.weights == "records":
+        return True
+    if privacy is None or privacy.unit == "agent" or privacy.clips != "records":
+        return False
+    # With batches the divisor is the batch's; what is left of an agent without one person still depends on how much it has.
+    return config.algorithm.batch_size is None or (privacy.unit, privacy.adjacency) == ("person", "add-remove")
 
 
 def _by_kind(union: Any) -> dict[str, type[Section]]:

@@ -180,13 +180,14 @@ class ProblemSection(ColumnsSection):
             raise wrong("test and test_fraction both say which records are for testing; keep one")
         return self
 
-    def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
+    def problem(self, records: Records, test: Test, *, seed: int, whole: bool = True) -> Problem:
         """The problem of these records.
 
         Args:
             records: features and targets of every agent.
             test: records kept away from learning.
             seed: of first parameters that are drawn, where the table names none.
+            whole: whether these are the records of all agents, so that a class that none of them has is a mistake.
         """
         return PROBLEMS[self.kind](*records, ridge=self.ridge)
 
@@ -223,6 +224,10 @@ class LogisticProblem(RegressionProblem):
         0.0  # share of each agent's records kept for testing; 0: accuracy is of the training records
     )
 
+    def problem(self, records: Records, test: Test, *, seed: int, whole: bool = True) -> Problem:
+        """The problem of these records, which have both classes if they are all there are."""
+        return PROBLEMS[self.kind](*records, ridge=self.ridge, both_classes=whole)
+
 
 class MeanProblem(ProblemSection):
     """The mean of points in a box."""
@@ -245,7 +250,7 @@ class MeanProblem(ProblemSection):
             raise wrong("this partition goes by label, so it needs target, the column of labels")
         return self
 
-    def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
+    def problem(self, records: Records, test: Test, *, seed: int, whole: bool = True) -> Problem:
         """The problem of these points, whose labels count only when they are dealt out."""
         return PROBLEMS[self.kind](records[0], radius=self.radius)
 
@@ -281,7 +286,7 @@ class ClassificationProblem(ProblemSection):
             )
         return self
 
-    def problem(self, records: Records, test: Test, *, seed: int) -> Problem:
+    def problem(self, records: Records, test: Test, *, seed: int, whole: bool = True) -> Problem:
         """The problem of these records; without `classes`, there are as many as labels were found."""
         labels = records[1] if test is None else [*records[1], test[1]]
         declared = self.classes or self.declared_classes

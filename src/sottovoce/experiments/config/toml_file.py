@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
+from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED, PrivacySection
 from sottovoce.experiments.config.unfilled import without_unfilled
@@ -159,7 +160,9 @@ def _locate(location: Iterable[int | str], data: Mapping[str, Any]) -> tuple[lis
 def _unknown_key(path: Sequence[str], table: Mapping[str, Any]) -> str:
     key, section = path[-1], path[-2]
     if section not in CHOICES:
-        plain: dict[str, type[Section]] = {"experiment": ExperimentSection, "privacy": PrivacySection, **NESTED}
+        plain: dict[str, type[Section]] = {
+            "experiment": ExperimentSection, "privacy": PrivacySection, "deployment": DeploymentSection, **NESTED,
+        }  # fmt: skip
         return f"unknown key{suggest(key, plain[section].model_fields)}"
     kind = table["kind"]
     elsewhere = [name for name, model in CHOICES[section].items() if key in model.model_fields]

@@ -1,0 +1,240 @@
+"""The public parts of a run: everything that all parties of a run know, made from a file without reading any data.
+
+A simulation knows the records of all agents, a party its own. What both have in common must not depend on records, so it is made here from what the
+file says alone: columns that are declared give the number of parameters, agreed numbers of records the sensitivities, and with them the size of
+noise that is given by an epsilon. It is made by the same functions as a simulation, from records that are blank: as many agents, the same columns,
+and nothing in them.
+
+What a file leaves to the data is refused: undeclared columns or labels, and a promise about losses that would be computed from features. Data that
+come with the package are no secret, so that a rehearsal may use them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sottovoce.deployment.terms import PublicRun
+from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
+from sottovoce.experiments.build import assembled, build, problem_of
+from sottovoce.experiments.config.config import Config, records_enter
+from sottovoce.experiments.config.noise import LawSection
+from sottovoce.experiments.config.privacy import PrivacySection
+from sottovoce.experiments.data import AgentData
+from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.protection import Privacy
+from sottovoce.linear import check_hand_over
+from sottovoce.problems import LOADERS, Preparation, Problem, Schema, agent_names
+from sottovoce.reprs import short_repr
+from sottovoce.wording import brief
+
+_ALL_RECORDS = "A party learns from all records of its file: {keys} of [problem] {verb} for simulations."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PublicParts:
+    """What all parties know.
+
+    Attributes:
+        run: topology, algorithm, noise, rounds and initial model.
+        experiment: the same as a simulation has it, with the problem of blank records.
+        privacy: what is protected, and under which promises.
+        schema: what the columns of the data mean; None where data of the package are used.
+        preparation: of plain numbers before a model takes them; None where columns are declared.
+        names: of the agents, in the order of their numbers; None where nobody has said them.
+        records: [K] the numbers of records that were agreed on; empty where they do not enter.
+        notes: what of the file does not apply to parties, in sentences.
+    """
+
+    run: PublicRun
+    experiment: Experiment
+    privacy: Privacy
+    schema: Schema | None
+    preparation: Preparation | None
+    names: tuple[str, ...] | None
+    records: tuple[int, ...]
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem, without anybody's records: what is known of it is its kind, its shape and its clipping."""
+        return self.experiment.problem
+
+
+def public_parts(config: Config, *, names: Sequence[str] | None = None) -> PublicParts:
+    """Make what all parties know, without reading any party's data.
+
+    Args:
+        config: what the file says.
+        names: of the agents, in the order of their numbers, as a roster lists them; None: the file must say how many there are.
+
+    Raises:
+        ConfigError: something cannot be known without data, or one part cannot be made from its values.
+        IncompatibleChoice: the parts are valid but not together, or not for parties.
+        UnsupportedClaim: a promise that would be computed from data, or that no party keeps.
+    """
+    _refuse_what_parties_cannot(config)
+    named = _names(config, names)
+    counts = _counts(config, named)
+    if _comes_with_the_package(config):
+        experiment = build(config)
+        counts = tuple(int(size) for size in experiment.problem.sizes) if records_enter(config) else ()
+        _refuse_other_number(named, experiment.topology.num_agents)
+    else:
+        experiment = _without_records(config, _agents(config, named, counts), counts)
+    assert experiment.privacy is not None  # refused above
+    run = PublicRun(
+        topology=experiment.topology,
+        algorithm=experiment.algorithm,
+        noise=experiment.noise,
+        rounds=experiment.rounds,
+        batch_size=experiment.batch_size,
+        initial_model=np.asarray(experiment.problem.initial_model, dtype=np.float64),
+    )
+    check_hand_over(run.algorithm, run.noise, run.topology, run.rounds)
+    return PublicParts(
+        run=run,
+        experiment=experiment,
+        privacy=experiment.privacy,
+        schema=experiment.schema,
+        preparation=experiment.preparation,
+        names=named,
+        records=counts,
+        notes=_notes(config),
+    )
+
+
+def _without_records(config: Config, agents: int, counts: Sequence[int]) -> Experiment:
+    """The experiment of so many agents whose records are blank."""
+    schema = config.problem.declared_schema()
+    if schema is None:
+        raise ConfigError(
+            f"[problem] data = {brief(config.problem.name, 200)!r}: nothing is declared about its columns, so that without reading it nobody knows how many "
+            f"there are, or what they mean, and parties read their own files only. Declare them: target, labels or positive, and bounds, categories, "
+            f"booleans or unscaled for the others (docs/data.md, own files)."
+        )
+    blank = [np.zeros((1, len(schema.features)))] * agents
+    data = AgentData(records=(blank, [np.zeros(1)] * agents), test=None, schema=schema)
+    # Where numbers of records do not enter, any that fill a batch give the same: a party with fewer is refused when it reads its file.
+    sizes = list(counts) or [config.algorithm.batch_size or 1] * agents
+    return assembled(config, data, problem_of(config, data, sizes=sizes, whole=False), sizes=sizes)
+
+
+def _comes_with_the_package(config: Config) -> bool:
+    """Whether the data are public: a set of the package, or made from a seed."""
+    return config.problem.data in LOADERS or config.problem.data in config.problem.sizes
+
+
+def _refuse_what_parties_cannot(config: Config) -> None:
+    if config.privacy is None:
+        raise ConfigError(
+            "[privacy]: this section is missing. Parties must say what is protected, and how gradients are clipped: add unit, clip and clip_norm."
+        )
+    _refuse_promises(config.privacy)
+    if isinstance(config.noise, LawSection) and config.noise.law == "l2_laplace":
+        raise IncompatibleChoice(
+            '[noise] law = "l2_laplace": parties add whole numbers, and this law has no form in whole numbers whose guarantee is known. Use '
+            '"gaussian" or "laplace".'
+        )
+    if config.topology.walk or config.algorithm.kind == "random_walk":
+        raise IncompatibleChoice(
+            "a token walks from agent to agent; its guarantees rest on nobody knowing who holds it, and among real parties everybody sees who sends to "
+            "whom. Use an algorithm in which all agents take part."
+        )
+
+
+def _refuse_promises(privacy: PrivacySection) -> None:
+    if privacy.losses == "problem":
+        raise UnsupportedClaim(
+            '[privacy] losses = "problem": the promise would be computed from the features of all parties, which nobody has. Promise numbers that hold for '
+            "every record that could be: losses = { beta = .., nu = .. }; for logistic regression with unit_norm = true, beta = 0.25 + ridge and "
+            "nu = ridge. Or remove losses."
+        )
+    if privacy.participation != "every-round":
+        raise UnsupportedClaim(
+            "[privacy] participation: a party uses its records in every round, so that no other promise would be kept. Remove participation."
+        )
+
+
+def _names(config: Config, given: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Who the agents are, by the roster; files of a simulation that name the same agents must name them in that order."""
+    listed = _named_files(config)
+    if given is None:
+        return listed
+    if listed is not None and set(listed) == set(given) and listed != tuple(given):
+        raise ConfigError(
+            f"[problem] data lists the agents as {', '.join(map(brief, listed))}, and the roster, which is sorted, as {', '.join(map(brief, given))}; who "
+            f"talks to whom would not be the same. List the files in the order of the roster."
+        )
+    return tuple(given)
+
+
+def _named_files(config: Config) -> tuple[str, ...] | None:
+    """The agents that a list of files names; a folder or a pattern says nothing before it is looked into."""
+    problem = config.problem
+    if not problem.many or isinstance(problem.data, str):
+        return None
+    return agent_names([Path(each) for each in problem.data])
+
+
+def _counts(config: Config, names: tuple[str, ...] | None) -> tuple[int, ...]:
+    """[K] the agreed numbers of records; empty where they do not enter, and where the data are public anyway."""
+    if not records_enter(config) or _comes_with_the_package(config):
+        return ()
+    agreed = None if config.deployment is None else config.deployment.records
+    if agreed is None:
+        raise ConfigError(
+            "[deployment] records: this key is missing. Numbers of records enter a weight or a guarantee here, and must be agreed on before anybody reads "
+            "data: records = { name = number, .. }, one that every agent has at least. With batch_size they are not needed for guarantees."
+        )
+    order = tuple(agreed) if names is None else names
+    if set(order) != set(agreed):
+        wrong = sorted(set(order) ^ set(agreed))[0]
+        said = "has no number for" if wrong in order else "names"
+        raise ConfigError(
+            f"[deployment] records {said} {brief(wrong)!r}, and the agents are {', '.join(map(brief, order))}. Give one number for each of them."
+        )
+    return tuple(agreed[name] for name in order)
+
+
+def _agents(config: Config, names: tuple[str, ...] | None, counts: Sequence[int]) -> int:
+    """How many agents there are."""
+    declared, known = config.topology.num_agents, len(names) if names is not None else len(counts)
+    if declared is None and not known:
+        raise ConfigError(
+            "[topology] agents: this key is missing. The column of owners says how many agents there are, and is not read here; give agents, or a roster."
+        )
+    if declared is not None and known:
+        _refuse_other_number(names, declared)
+        if known != declared:
+            raise ConfigError(
+                f"[deployment] records has {known} names, and [topology] {declared} agents. Give both the same."
+            )
+    return known if declared is None else declared
+
+
+def _refuse_other_number(names: tuple[str, ...] | None, agents: int) -> None:
+    if names is not None and len(names) != agents:
+        raise ConfigError(
+            f"[topology] has {agents} agents, and {len(names)} are named: {', '.join(map(brief, names[:20]))}. Choose a topology for {len(names)}, or correct "
+            f"the roster."
+        )
+
+
+def _notes(config: Config) -> tuple[str, ...]:
+    problem = config.problem
+    if _comes_with_the_package(config):
+        return ()
+    given = {
+        "partition": problem.partition is not None,
+        "test_fraction": problem.test_fraction > 0,
+        "test": problem.test is not None,
+    }
+    keys = [name for name, said in given.items() if said]
+    if not keys:
+        return ()
+    return (_ALL_RECORDS.format(keys=" and ".join(keys), verb="are" if len(keys) > 1 else "is"),)
