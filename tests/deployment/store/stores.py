@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from sottovoce.deployment.store import Reservation, Store, linked
+from sottovoce.deployment.ledger import Ledger, create_ledger
+from sottovoce.deployment.privacy import Cost
 
 DIGEST = bytes(range(32))
 RUN_KEY = b"the private key of this run only"
@@ -13,13 +14,13 @@ def made(folder, name="patients.ledger"):
     """The path of a new store in a private folder."""
     folder.chmod(0o700)
     path = folder / name
-    Store.create(path, b'{"entry": "created"}')
+    create_ledger(path, name="patients", unit="record", adjacency="replace", delta=1e-5, budget=100.0)
     return path
 
 
 def begun(store, digest=DIGEST, name="trial"):
-    last = store.entries()[-1]
-    reservation = Reservation(entry=linked(last.number + 1, last.hash, b'{"entry": "run"}'))
+    asked = {"unit": "record", "adjacency": "replace", "observer": "everybody else"}
+    reservation = Ledger(store).reserve(name, digest, Cost.gaussian(0.1), **asked)
     return store.begin_run(digest, name, AGREEMENT, reservation, RUN_KEY)
 
 
@@ -29,7 +30,7 @@ def exchange(position, dimension=5):
     return {
         "state": np.stack([numbers, -numbers]),
         "held": {"copy": numbers + 1, "batch": np.asarray([position, 7], dtype=np.int32)},
-        "outgoing": {peer: (numbers.astype("<u8") + peer_number).tobytes() for peer_number, peer in enumerate(("bo", "cy"))},
+        "outgoing": {peer: (numbers.astype("<u8") + (index << 40)).tobytes() for index, peer in ((1, "bo"), (2, "cy"))},
         "spent": {"kind": "gaussian", "value": 0.1 * (position + 1)},
     }  # fmt: skip
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sottovoce.deployment.store.counters import STORE_ID_BYTES
-from sottovoce.deployment.store.private_files import WriterLock, beside, check_private, flush_folder
+from sottovoce.deployment.store.private_files import WriterLock, beside, check_private, counted, flush_folder
 from sottovoce.deployment.store.refusals import AnotherWriter, RestoredBackup, StoreError
 from sottovoce.deployment.store.schema import PAGE_BYTES, check_version, create_tables, migrate
 
@@ -73,35 +73,34 @@ class Database:
         self._lock = WriterLock(path) if writer else None
         try:
             with told_in_words(path):
-                self._left_open_without_wal = not beside(path, "-wal").exists()
+                known, has_wal = counted(path), beside(path, "-wal").exists()
                 self.connection = _connected(path, writer=writer)
-                self._check()
+                self._check(known, has_wal=has_wal)
         except BaseException:
             self._let_go()
             raise
 
-    def _check(self) -> None:
+    def _check(self, known: int | None, *, has_wal: bool) -> None:
         version = check_version(self.connection, self.path)
         found = self.connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise StoreError(f"{self.path} is damaged ({found}). Put back a whole copy, the newest there is.")
         transactions, opened = self.connection.execute("SELECT transactions, opened FROM store").fetchone()
-        if opened and self._left_open_without_wal:
+        if known is not None and transactions < known:
+            raise RestoredBackup(
+                f"{self.path} knows {transactions} transactions, and {self.path.name}.lock beside it counted {known}: an older copy was put back, or "
+                f"{self.path.name}-wal, which holds what was committed last, is lost or damaged. Put the newest files back; without them this store "
+                f"has forgotten what was sent, and cannot go on."
+            )
+        if known is None and opened and not has_wal:
             raise RestoredBackup(
                 f"{self.path} was in use when it was copied, and the file {self.path.name}-wal, which holds what was committed last, did not come "
                 f"with it. Put that file beside it; without it this store has forgotten messages that were sent, and cannot go on."
             )
-        if self._lock is None:
-            return
-        if transactions < self._lock.tally():
-            raise RestoredBackup(
-                f"{self.path} knows {transactions} transactions, and {self._lock.path.name} beside it counted {self._lock.tally()}: an older copy was "
-                f"put back, or the end of {self.path.name}-wal is lost. Put the newest files back; without them this store has forgotten what "
-                f"was sent, and cannot go on."
-            )
-        migrate(self.connection, version)
-        self._seen_version = self._data_version()
-        self._mark(opened=True)
+        if self.writer:
+            migrate(self.connection, version)
+            self._seen_version = self._data_version()
+            self._mark(opened=True)
 
     @contextlib.contextmanager
     def transaction(self, name: str) -> Iterator[sqlite3.Connection]:

@@ -46,6 +46,18 @@ def check_private(path: Path) -> None:
             )
 
 
+def counted(path: Path) -> int | None:
+    """Transactions of a store that were committed, as far as the lock's file knows; None where that file is not there or empty.
+
+    Read it before the store itself: a process that writes may go on meanwhile.
+    """
+    try:
+        content = beside(path, ".lock").read_bytes()
+    except FileNotFoundError:
+        return None
+    return int.from_bytes(content[:_TALLY_BYTES], "little") if len(content) >= _TALLY_BYTES else None
+
+
 class WriterLock:
     """The right to write, held by one process at a time, and given back by the system when that process ends, however it does.
 
@@ -74,10 +86,6 @@ class WriterLock:
                 f"another process is writing {path}: one run at a time learns from a data set. Wait until it ends, or stop it; `sottovoce ledger "
                 f"{path}` can be read meanwhile."
             ) from error
-
-    def tally(self) -> int:
-        """Transactions that were committed, as far as this file knows."""
-        return int.from_bytes(os.pread(self._descriptor, _TALLY_BYTES, 0), "little")
 
     def count(self, transactions: int) -> None:
         """Keep a new number; a full disk, on which this file cannot begin, only makes it lag behind."""
