@@ -11,15 +11,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from sottovoce.deployment.identity.refusals import Malformed
 from sottovoce.deployment.integers import KEY_BYTES
-from sottovoce.errors import ProtocolError
 
 _PRIME = 2**255 - 19
 _PROBE = X25519PrivateKey.from_private_bytes(hashlib.sha256(b"sottovoce/gopa/1/low-order-probe").digest())
-
-
-class Malformed(ProtocolError):
-    """Bytes that are not the canonical encoding of what they are given as: a message, or a key."""
 
 
 def check_exchange_key(public: bytes) -> None:

@@ -1,0 +1,108 @@
+"""Blobs to one other party: a queue, and one stream of gRPC that is opened again whenever it breaks.
+
+A blob is cut into parts of `PART` bytes and a shorter one, perhaps empty, which ends it. What was being sent when the stream broke is sent once more
+from its beginning; what had been handed over before may be lost with it. Where the other end cannot be reached the oldest blobs give way: who sends
+keeps what is not acknowledged.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from typing import Any
+
+import grpc
+
+METHOD = "/sottovoce.Post/Carry"
+PART = 2**20  # bytes of one message of gRPC; a shorter one ends a blob
+_MOST_BLOBS = 256
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0  # seconds before another attempt
+
+
+class Outgoing:
+    """The way to one other party; all of it runs in the thread of the network."""
+
+    def __init__(self, channel: grpc.aio.Channel, quota: int) -> None:
+        self._channel, self._quota = channel, quota
+        self._blobs: deque[bytes] = deque()
+        self._bytes = 0
+        self._more = asyncio.Event()
+        self._closing = False
+        self.connected = False
+        self.trouble = ""  # why the last attempt failed, in gRPC's words
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def put(self, blob: bytes) -> None:
+        """Queue a blob; the oldest ones give way where there is no room."""
+        self._blobs.append(blob)
+        self._bytes += len(blob)
+        while len(self._blobs) > 1 and (self._bytes > self._quota or len(self._blobs) > _MOST_BLOBS):
+            self._bytes -= len(self._blobs.popleft())
+        self._more.set()
+
+    async def close(self, seconds: float) -> None:
+        """Send what is queued, within so many seconds, and end; nothing is tried again for one that cannot be reached."""
+        self._closing = True
+        self._more.set()
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+            await asyncio.wait_for(self._task, seconds if self.connected or not self.trouble else 0.0)
+        await self._channel.close()
+
+    async def _run(self) -> None:
+        wait = _FIRST_WAIT
+        while not (self._closing and not self._blobs):
+            await self._until_something_is_queued()
+            try:
+                await self._stream()
+                wait = _FIRST_WAIT
+            # gRPC says that a call has ended in three ways, one of them a cancellation that is not of this task.
+            except (grpc.RpcError, asyncio.InvalidStateError, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and _cancelled():
+                    raise
+                self.trouble = _words(error)
+                wait = _FIRST_WAIT if self.connected else min(2 * wait, _LONGEST_WAIT)
+                self.connected = False
+                if self._closing:
+                    return
+                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+
+    async def _stream(self) -> None:
+        """Send blobs over one stream until there is no more to come."""
+        call = self._channel.stream_unary(METHOD)()
+        call.add_done_callback(lambda _: self._more.set())
+        await call.wait_for_connection()
+        self.connected, self.trouble = True, ""
+        while True:
+            await self._until_something_is_queued(call)
+            if call.done():
+                await call  # raises what ended it
+            if not self._blobs:
+                break
+            blob = self._blobs[0]
+            for first in range(0, len(blob) + 1, PART):
+                await call.write(blob[first : first + PART] if len(blob) >= PART else blob)
+            self._forget(blob)
+        await call.done_writing()
+        await call
+
+    async def _until_something_is_queued(self, call: Any = None) -> None:
+        while not self._blobs and not self._closing and not (call and call.done()):
+            self._more.clear()
+            await self._more.wait()
+
+    def _forget(self, blob: bytes) -> None:
+        # It may have given way to others while it was being sent.
+        if self._blobs and self._blobs[0] is blob:
+            self._blobs.popleft()
+            self._bytes -= len(blob)
+
+
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, grpc.RpcError):
+        return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    return "the stream was ended"
