@@ -51,7 +51,7 @@ def _draws(run: PublicRun, stds: np.ndarray, counts: np.ndarray, largest: float)
 
 
 def _of_draw(law: Law, std: float) -> float:
-    made = integers.RoundedGaussian(std=std) if isinstance(law, Gaussian) else integers.RoundedLaplace(std=std)  # type: ignore[attr-defined]
+    made = integers.RoundedGaussian(std=std) if isinstance(law, Gaussian) else integers.RoundedLaplace(std=std)
     return float(made.total_variation)
 
 
