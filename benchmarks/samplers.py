@@ -5,8 +5,8 @@
 
 Every turn draws with each sampler and with NumPy's own generator (standard_normal or laplace, times the scale, rounded
 to int64), and ratios are formed within a turn: a shared machine changes from one minute to the next. Seconds are of the
-processor, all threads together (nothing here uses a second one); the load of the machine is printed. "fresh key" asks the operating system for a
-key for every vector, as a party does for its own noise.
+processor, all threads together (nothing here uses a second one); the load of the machine is printed. "fresh key" asks
+the operating system for a key for every vector, as a party does for its own noise.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import json
 import os
 import statistics
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ def numpy_noise(generator: np.random.Generator, law: str, std: float) -> np.ndar
 def fresh(law: str, std: float, dimension: int) -> Callable[[], Any]:
     """Vectors of so many entries, DRAWS in all, each from a key of the operating system."""
     kinds = {"Gaussian": sv.noise.Gaussian(std=1.0), "Laplace": sv.noise.Laplace(std=1.0)}
-    randomness = SecretRandomness(kinds[law], dimension, lambda other: KEY, run=KEY)
-    return lambda: [randomness.source(0, 0, std) for _ in range(DRAWS // dimension)]
+    randomness, positions = SecretRandomness(kinds[law], dimension, lambda other: KEY, run=KEY), count()
+    return lambda: [randomness.source(next(positions), 0, std) for _ in range(DRAWS // dimension)]
 
 
 def rows() -> dict[str, tuple[str, Callable[[], Any]]]:

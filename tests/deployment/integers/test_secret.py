@@ -1,6 +1,8 @@
 """Secret randomness: own noise is new at every call and kept nowhere; shared noise is the same at both ends only."""
 
+import hmac
 import secrets
+import struct
 
 import numpy as np
 import pytest
@@ -8,8 +10,8 @@ from scipy import stats
 
 import sottovoce as sv
 from sottovoce.deployment.agent import Randomness
-from sottovoce.deployment.integers import SecretRandomness
-from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.deployment.integers import RoundedGaussian, SecretRandomness, stream_words
+from sottovoce.errors import ConfigError, IncompatibleChoice, ProtocolError
 
 GAUSSIAN, LAPLACE = sv.noise.Gaussian(std=1.0), sv.noise.Laplace(std=1.0)
 RUN = b"r" * 32
@@ -37,21 +39,67 @@ def test_it_is_what_a_party_asks_of_its_randomness():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda own: own.source(3, 1, 1e6),
-        lambda own: own.gradient_noise(1, 0, 1e6),
-        lambda own: own.batch(1, 0, 5000, 100),
+        lambda own, number: own.source(3, number, 1e6),
+        lambda own, number: own.gradient_noise(1, number, 1e6),
+        lambda own, number: own.batch(1, number, 5000, 100),
     ],
     ids=["source", "gradient", "batch"],
 )
 def test_what_a_party_draws_for_itself_is_new_at_every_call(call, keys_asked):
     own = party(0)
-    first, second = call(own), call(own)
+    first, second = call(own, 0), call(own, 1)
     assert (first != second).any()
     assert first.dtype == np.int64
     # One key of 32 bytes each, and none of them is used again or kept.
     assert [len(key) for key in keys_asked] == [32, 32]
     assert keys_asked[0] != keys_asked[1]
     assert not [value for value in vars(own).values() if value in keys_asked]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda own, time, number: own.source(time, number, 1e6),
+        lambda own, time, number: own.gradient_noise(time, number, 1e6),
+        lambda own, time, number: own.batch(time, number, 5000, 100),
+    ],
+    ids=["source", "gradient", "batch"],
+)
+def test_nothing_of_ones_own_is_drawn_twice_or_for_an_earlier_exchange(call, keys_asked):
+    own = party(0)
+    for time, number in [(1, 0), (1, 3), (1, 1), (4, 0), (4, 3)]:
+        call(own, time, number)
+    for time, number in [(4, 0), (4, 3), (1, 0), (1, 2), (3, 9)]:
+        with pytest.raises(ProtocolError, match="drawn once"):
+            call(own, time, number)
+    assert len(keys_asked) == 5
+    call(own, 4, 1)
+
+
+def test_a_request_that_is_refused_may_be_made_again():
+    own = party(0)
+    with pytest.raises(ConfigError, match="units"):
+        own.source(0, 0, 0.0)
+    assert own.source(0, 0, 1e6).any()
+
+
+def test_what_is_shared_may_be_asked_for_again():
+    own = party(0)
+    np.testing.assert_array_equal(own.mask(3, 1, 1), own.mask(3, 1, 1))
+    np.testing.assert_array_equal(own.shared(3, 1, 1, 1e6), own.shared(3, 1, 1, 1e6))
+
+
+def test_shared_words_are_the_stream_of_a_key_by_the_printed_derivation():
+    # RFC 5869 by hand: extract with the run, then one block of expand.
+    extracted = hmac.digest(RUN, KEYS[frozenset((0, 1))], "sha256")
+    where = struct.pack("<QQ", 3, 2**40)
+    for use, drawn in [
+        (b"sottovoce/peers/1/uniform-mask", party(0).mask(3, 2**40, 1)),
+        (b"sottovoce/peers/1/shared-source", party(0).shared(3, 2**40, 1, 1e6)),
+    ]:
+        key = hmac.digest(extracted, use + where + b"\x01", "sha256")
+        expected = RoundedGaussian(std=1e6).from_key(key, 200) if drawn.dtype == np.int64 else stream_words(key, 200)
+        np.testing.assert_array_equal(drawn, expected)
 
 
 def test_own_noise_does_not_depend_on_the_keys_of_pairs(keys_asked, monkeypatch):
@@ -61,7 +109,7 @@ def test_own_noise_does_not_depend_on_the_keys_of_pairs(keys_asked, monkeypatch)
     own.batch(1, 0, 10, 3)
     # The same key from the operating system gives the same noise: nothing else enters.
     monkeypatch.setattr(secrets, "token_bytes", lambda size: b"s" * size)
-    np.testing.assert_array_equal(own.source(0, 0, 100.0), party(1, run=b"q" * 32, dimension=20).source(7, 7, 100.0))
+    np.testing.assert_array_equal(own.source(1, 0, 100.0), party(1, run=b"q" * 32, dimension=20).source(7, 7, 100.0))
 
 
 def test_shared_noise_asks_nothing_of_the_operating_system(keys_asked):

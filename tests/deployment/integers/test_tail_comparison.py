@@ -86,6 +86,32 @@ def test_draws_of_a_key_are_those_of_its_words_however_many_are_taken_at_a_time(
     assert law.from_key(KEY, 0).shape == (0,)
 
 
+# Both ends of a pair must draw these, whichever version they run. The stream is ChaCha20 of KEY.
+GOLDEN = {
+    RoundedGaussian(std=1e6): [848919, 354665, 729878, 1024365, 603934, -1904335, -333882, -393512],
+    RoundedGaussian(std=2.0**33): [7292160829, 3046552733, 6269607076, 8799227635],
+    RoundedGaussian(std=0.7): [1, 0, 1, 1, 0, -1, 0, 0, 1, 0, -1, -1],
+    RoundedLaplace(std=1e6): [655154, 229504, 540738, 838114, 428041, -2027309, -214378, -258354],
+    RoundedLaplace(std=2.0**33): [5627728241, 1971420397, 4644905878, 7199344935],
+    RoundedLaplace(std=0.7): [0, 0, 0, 1, 0, -1, 0, 0, 0, 0, 0, -1],
+}
+
+
+@pytest.mark.parametrize("law", GOLDEN, ids=str)
+def test_draws_of_a_key_are_the_quantiles_that_mpmath_inverts_and_stay_so(law):
+    words = stream_words(KEY, 2 * len(GOLDEN[law])).reshape(-1, 2).tolist()
+    found = []
+    with mpmath.workdps(60):
+        for high, low in words:
+            chance = (mpmath.mpf(((high & (2**63 - 1)) << 64) | low) + mpmath.mpf("0.5")) / 2**128
+            if isinstance(law, RoundedGaussian):
+                place = mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * chance)
+            else:
+                place = -mpmath.log(2 * chance) / mpmath.sqrt(2)
+            found.append(int(mpmath.nint(place * mpmath.mpf(law.std))) * (-1 if high >> 63 else 1))
+    assert law.from_key(KEY, len(found)).tolist() == found == GOLDEN[law]
+
+
 @pytest.mark.parametrize("law", [RoundedGaussian(std=2.0**33), RoundedLaplace(std=2.0**33)], ids=str)
 def test_where_floating_point_is_in_doubt_draws_equal_those_of_exact_arithmetic(law):
     # At 2^33 one draw in 64 or so is in doubt; with all of them decided exactly the numbers are the same.
