@@ -38,7 +38,14 @@ CONFIGURATIONS: dict[str, Table] = {
     ),
     "csv": _configuration(
         {"kind": "erdos_renyi", "agents": 4, "probability": 0.9, "seed": 3, "weights": "laplacian"},
-        {"kind": "logistic_regression", "data": "data.csv", "target": "label", "ridge": 0.1, "intercept": True, "test_fraction": 0.2},
+        {
+            "kind": "logistic_regression",
+            "data": "data.csv",
+            "target": "label",
+            "ridge": 0.1,
+            "intercept": True,
+            "test_fraction": 0.2,
+        },
         {"kind": "atc", "step_size": 0.2},
         {"kind": "independent", "law": "laplace", "std": 1.0, "per_edge": False, "self_noise": True},
         {"unit": "record", "clip": 1.0, "clip_norm": "l1", "observers": ["links:0->1"]},
@@ -46,8 +53,14 @@ CONFIGURATIONS: dict[str, Table] = {
     "npz": _configuration(
         {"kind": "path", "agents": 3},
         {
-            "kind": "classification", "data": "data.npz", "ridge": 0.01, "model": "mlp", "hidden": [3], "classes": 3,
-            "partition": {"kind": "dirichlet", "alpha": 2.0, "min_partition_size": 2}, "bounds": [-4.0, 4.0],
+            "kind": "classification",
+            "data": "data.npz",
+            "ridge": 0.01,
+            "model": "mlp",
+            "hidden": [3],
+            "classes": 3,
+            "partition": {"kind": "dirichlet", "alpha": 2.0, "min_partition_size": 2},
+            "bounds": [-4.0, 4.0],
         },
         {"kind": "atc", "step_size": 0.1},
         {"kind": "independent", "law": "l2_laplace", "scale": 0.5},
@@ -56,7 +69,11 @@ CONFIGURATIONS: dict[str, Table] = {
     "libsvm": _configuration(
         {"kind": "federation", "agents": 4, "weights": "records"},
         {
-            "kind": "linear_regression", "data": "data.libsvm", "ridge": 0.1, "unit_norm": True, "feature_noise": [0.0, 0.1],
+            "kind": "linear_regression",
+            "data": "data.libsvm",
+            "ridge": 0.1,
+            "unit_norm": True,
+            "feature_noise": [0.0, 0.1],
             "partition": {"kind": "by_size", "growth": "linear"},
         },
         {"kind": "inexact_admm", "penalty": 3.0, "penalty_growth": 1.1, "linearise_at": "global"},
@@ -74,8 +91,15 @@ CONFIGURATIONS: dict[str, Table] = {
         {"kind": "federation", "agents": 8},
         _PROBLEM,
         {
-            "kind": "fedavg", "step_size": 0.1, "local_steps": 2, "server_step_size": 0.9, "aggregation": "gopa", "partners": 5,
-            "pairwise_ratio": 50.0, "silence": 0.1, "minimum_agents": 5,
+            "kind": "fedavg",
+            "step_size": 0.1,
+            "local_steps": 2,
+            "server_step_size": 0.9,
+            "aggregation": "gopa",
+            "partners": 5,
+            "pairwise_ratio": 50.0,
+            "silence": 0.1,
+            "minimum_agents": 5,
         },
         {"kind": "independent", "law": "gaussian", "std": 1.0},
         {**_PRIVACY, "unit": "agent", "clips": "update", "delta": 1e-3, "observers": ["colluding_server:0.25"]},
@@ -145,11 +169,26 @@ CONFIGURATIONS: dict[str, Table] = {
     ),
     "local": _configuration(
         {"kind": "ring", "agents": 4},
-        {"kind": "linear_regression", "data": "data.csv", "ridge": 0.1, "bounds": [[-4.0, 4.0], [-4.0, 4.0], [0.0, 8.0]]},
+        {
+            "kind": "linear_regression",
+            "data": "data.csv",
+            "ridge": 0.1,
+            "bounds": [[-4.0, 4.0], [-4.0, 4.0], [0.0, 8.0]],
+        },
         {"kind": "atc", "step_size": 0.1},
         {"kind": "local_graph_homomorphic", "law": "gaussian", "std": 0.5},
         {**_PRIVACY, "losses": "problem", "adjacency": "add-remove"},
     ),
+}
+CONFIGURATIONS["deployed"] = {
+    **CONFIGURATIONS["peers"],
+    "deployment": {
+        "run": "spring", "roster": "roster.json", "collude": 2, "releases": ["a", "b"], "fraction_bits": 28, "lost_neighbour": "wait", "time_limit": 60,
+    },
+}  # fmt: skip
+CONFIGURATIONS["deployed by records"] = {
+    **CONFIGURATIONS["libsvm"],
+    "deployment": {"run": "autumn", "roster": "roster.json", "relay": "trusted", "releases": "public", "records": {"a": 3, "b": 4}},
 }  # fmt: skip
 
 _SHARED = {key: CONFIGURATIONS["peers"][key] for key in ("experiment", "topology", "problem", "algorithm", "privacy")}

@@ -202,7 +202,7 @@ def _override(random: Random, table: dict[str, Any]) -> str:
     )
     if random.random() < 0.1:
         return random.choice(("", "=", ".", "noise", "noise=", "=1", "a.b.c.d=1", "noise.=1", ".std=1", "noise.std=1=2", "noise=1", "noise={}",
-            "noise={kind='none'}", "noise.std", "é.std=1", "noise.std=[", "privacy.budget.epsilon=1", "privacy.losses.beta=1", "problem.partition.a=1",
+            "noise={kind='none'}", "noise.std", "é.std=1", "noise.std=[", "privacy.budget.epsilon=1", "privacy.losses.beta=1", "deployment.collude=1", "deployment=~", "problem.partition.a=1",
             "experiment=" + "[" * 3000, "experiment.name=" + "{a=" * 3000, ".".join("a" * 3000) + "=1", "noise.std=\n1"))  # fmt: skip
     content = capped({key: value(random, like=inner.get(key) if isinstance(inner, dict) else None)})[key]
     text = content if isinstance(content, str) and random.random() < 0.5 else value_text(content)

@@ -52,7 +52,7 @@ def _wrong_numbers(given: "Agreement") -> Iterator[str]:
         "dimension": (given.dimension, 1, None),
         "fraction_bits": (given.fraction_bits, 1, MOST_FRACTION_BITS),
         "time_limit": (given.time_limit, 1, None),
-        "collude": (0 if given.collude == "all" else given.collude, 0, max(0, agents - 1)),
+        "collude": (1 if given.collude == "all" else given.collude, 1, max(1, agents - 1)),
         "batch_size": (1 if protection.batch_size is None else protection.batch_size, 1, None),
         "records": (min(protection.records, default=1), 1, None),
     }

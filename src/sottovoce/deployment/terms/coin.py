@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sottovoce.algorithms import AgentSampling, FixedAgents, PoissonAgents
+from sottovoce.deployment.integers import stream_words
 from sottovoce.errors import ConfigError, IncompatibleChoice
 
 _LABEL = b"sottovoce/public-coin/1/"
@@ -93,9 +94,7 @@ class PublicCoin:
 
     def _words(self, use: bytes, round_: int, count: int) -> np.ndarray:
         """[count] uint64: the first words of a use in a round."""
-        # The nonce is zero because a key has one stream.
-        cipher = Cipher(algorithms.ChaCha20(self._key(use, round_), bytes(16)), mode=None)
-        return np.frombuffer(cipher.encryptor().update(bytes(8 * count)), dtype="<u8").astype(np.uint64)
+        return stream_words(self._key(use, round_), count)
 
     def _key(self, use: bytes, round_: int) -> bytes:
         info = _LABEL + use + struct.pack("<Q", round_)

@@ -1,0 +1,166 @@
+"""Everybody who has the file and the roster comes to the same agreement; another file or roster gives another."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.parties import COUNTS, HOSPITALS, ROSTER, Entry, config, tables, write_files
+from sottovoce.deployment.terms import Agreement, differences
+from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.experiments import agreement, build, parse, public_parts
+from sottovoce.experiments.privacy import sensitivities
+
+RELAY = [*ROSTER, Entry("a-relay", "relay")]
+
+
+def test_agents_are_numbered_by_their_names():
+    made = agreement(config(), RELAY[:3])
+    assert made.agents == HOSPITALS
+    assert [member.key for member in made.members] == [Entry(name).identity_key.hex() for name in HOSPITALS]
+    assert made.protection.records == (12, 20, 8)
+    federated = agreement(config(topology={"kind": "federation"}, algorithm={"kind": "fedavg"}), RELAY)
+    assert [(member.name, member.role) for member in federated.members][-1] == ("a-relay", "relay")
+
+
+def test_the_order_of_a_roster_and_of_keys_does_not_matter():
+    first = agreement(config(), ROSTER)
+    turned = {name: dict(reversed(table.items())) for name, table in reversed(tables().items())}
+    assert agreement(parse(turned, source="turned.toml"), ROSTER[::-1]).digest == first.digest
+    assert Agreement.parse(first.canonical()) == first
+
+
+def test_sensitivities_are_those_of_the_simulation_with_as_many_records():
+    made = agreement(config(), ROSTER)
+    assert made.protection.sensitivity == (2 / 12, 2 / 20, 2 / 8)
+    assert (made.protection.norm, made.protection.same_model) == ("l2", True)
+    laplace = agreement(config(noise={"law": "laplace"}), ROSTER).protection
+    assert laplace.norm == "l1"
+    np.testing.assert_allclose(laplace.sensitivity, np.array(made.protection.sensitivity) * np.sqrt(5))
+
+
+def test_noise_of_an_epsilon_is_resolved():
+    made = config(noise={"std": None, "epsilon": 2.0})
+    parts = public_parts(made, names=HOSPITALS)
+    agreed = agreement(made, ROSTER)
+    assert agreed.noise.scale == parts.run.noise.std > 0
+    assert sensitivities(parts.experiment) == list(agreed.protection.sensitivity)
+
+
+CHANGES = {
+    "run": {"deployment": {"run": "autumn"}},
+    "collude": {"deployment": {"collude": 1}},
+    "releases": {"deployment": {"releases": "public"}},
+    "releases to some": {"deployment": {"releases": ["bern"]}},
+    "fraction_bits": {"deployment": {"fraction_bits": 27}},
+    "time_limit": {"deployment": {"time_limit": 60}},
+    "records": {"deployment": {"records": {**COUNTS, "bern": 19}}},
+    "clip": {"privacy": {"clip": 1.5}},
+    "clip_norm": {"privacy": {"clip_norm": "l1"}},
+    "delta": {"privacy": {"delta": 1e-6}},
+    "adjacency": {"privacy": {"adjacency": "add-remove"}},
+    "losses": {"privacy": {"losses": {"beta": 1.0}}},
+    "step": {"algorithm": {"step_size": 0.1000001}},
+    "rounds": {"experiment": {"rounds": 5}},
+    "graph": {"topology": {"kind": "path"}},
+    "bounds": {"problem": {"bounds": {"age": [0, 121], "creatinine": [0, 10]}}},
+    "labels": {"problem": {"labels": ["yes", "no"]}},
+    "missing": {"problem": {"missing": {"age": 50}}},
+    "ridge": {"problem": {"ridge": 0.02}},
+    "noise": {"noise": {"std": 0.2}},
+    "batches": {"algorithm": {"batch_size": 2}, "deployment": {"records": None}},
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES.keys())
+def test_whatever_a_file_says_otherwise_is_seen(changes):
+    first, second = agreement(config(), ROSTER), agreement(config(**changes), ROSTER)
+    assert first.digest != second.digest
+    assert differences(first, second)
+
+
+def test_where_the_records_of_a_simulation_lie_is_nobody_else_s_business():
+    elsewhere = config(
+        problem={"data": "other.csv", "owner": "clinic", "test_fraction": 0.3},
+        experiment={"repeats": 3, "name": "other"},
+    )
+    assert agreement(elsewhere, ROSTER).digest == agreement(config(), ROSTER).digest
+
+
+def test_somebody_else_makes_another_agreement():
+    class Impostor(Entry):
+        identity_key = bytes(32)
+
+    other = agreement(config(), [*ROSTER[:2], Impostor("bern")])
+    assert [line.partition(":")[0] for line in differences(agreement(config(), ROSTER), other)] == ["members[1].key"]
+
+
+def test_numbers_of_records_are_not_published_without_need():
+    made = agreement(config(privacy={"unit": "agent"}, problem={"ridge": 0.0}, deployment={"records": None}), ROSTER)
+    assert made.protection.records == ()
+    assert b"20" not in made.canonical().split(b'"records":')[1][:10]
+    with pytest.raises(ConfigError, match=r"\[deployment\] records: .* published without need; remove records"):
+        config(privacy={"unit": "agent"}, problem={"ridge": 0.0})
+
+
+def test_what_the_roster_lacks_is_told():
+    with pytest.raises(ConfigError, match="beside the agents relay is needed, and nobody is there"):
+        agreement(config(topology={"kind": "federation"}, algorithm={"kind": "fedavg"}), ROSTER)
+    with pytest.raises(ConfigError, match="beside the agents nobody is needed, and relay is there"):
+        agreement(config(), RELAY)
+    with pytest.raises(ConfigError, match="releases names nobody, somebody twice, or somebody who is no member"):
+        agreement(config(deployment={"releases": ["zug"]}), ROSTER)
+    with pytest.raises(ConfigError, match="collude is 3"):
+        agreement(config(deployment={"collude": 3}), ROSTER)
+    with pytest.raises(ConfigError, match="role 'auditor'; known: agent, relay, board, beacon"):
+        agreement(config(), [*ROSTER, Entry("x", "auditor")])
+    with pytest.raises(ConfigError, match=r"\[deployment\]: this section is missing"):
+        agreement(config(deployment=None, algorithm={"batch_size": 2}), ROSTER)
+
+
+def test_masked_averages_need_a_board_and_a_beacon():
+    masked = config(
+        topology={"kind": "federation"}, algorithm={"kind": "fedavg", "aggregation": "gopa", "partners": "all"}
+    )
+    made = agreement(masked, [*ROSTER, Entry("board", "board"), Entry("beacon", "beacon")])
+    assert made.learning.parameters["aggregation"]["partners"] == 2
+    with pytest.raises(ConfigError, match="beside the agents board and beacon is needed, and relay is there"):
+        agreement(masked, RELAY)
+
+
+def test_the_walk_is_refused_with_its_reason():
+    walk = config(topology={"kind": "complete", "walk": True}, algorithm={"kind": "random_walk"})
+    with pytest.raises(IncompatibleChoice, match="everybody sees who sends to whom"):
+        agreement(walk, ROSTER)
+
+
+@pytest.mark.slow
+def test_a_party_with_a_linear_model_comes_to_its_problem_and_agreement_without_jax(tmp_path):
+    """In a process of its own, in which JAX cannot be imported."""
+    tests = Path(__file__).parents[1]
+    program = f"""
+import sys
+sys.modules["jax"] = None
+sys.path.insert(0, {str(tests)!r})
+from pathlib import Path
+from experiments.parties import HOSPITALS, ROSTER, config, write_files
+from sottovoce.experiments import agreement, own_problem, own_sensitivity, public_parts
+files = write_files(Path({str(tmp_path)!r}))
+made = config(noise={{"std": None, "epsilon": 2.0}})
+own = own_sensitivity(public_parts(made, names=HOSPITALS), own_problem(made, files["bern"], agent="bern"), agreement=agreement(made, ROSTER), agent="bern")
+print(float(own))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("0.1", 0), done.stderr
+
+
+def test_a_simulation_of_the_same_file_has_the_agreed_numbers(tmp_path):
+    files = write_files(tmp_path)
+    simulated = build(config(problem={"data": str(files["all"])}, noise={"std": None, "epsilon": 2.0}))
+    agreed = agreement(config(noise={"std": None, "epsilon": 2.0}), ROSTER)
+    assert simulated.noise.std == agreed.noise.scale
+    assert tuple(sensitivities(simulated)) == agreed.protection.sensitivity
+    links = agreed.learning.networks[0].rounds[0]
+    np.testing.assert_array_equal(links.weights, simulated.topology.link_weights)
