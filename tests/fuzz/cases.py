@@ -53,8 +53,12 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "gradients": ("--json", "--quiet"),
     "compare": ("--out", "--json", "--quiet"),
     "reproduce": ("--out", "--accept", "--json", "--quiet"),
+    "ledger": ("--name", "--unit", "--adjacency", "--delta", "--budget", "--json", "--quiet"),
 }  # fmt: skip
 _FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain", "--show-values", "--proba"}
+# Commands that the family of options alone plays; the second list holds those of real parties.
+_ALONE = ("demo", "new", "new", "new", "list", "docs", "docs", "doctor", "doctor", "predict", "predict")
+_DEPLOYED = ("ledger", "ledger")
 _OBSERVERS = (
     "eavesdropper", "curious_agent:0", "curious_agent:1+final_model", "coalition:0,1", "server", "colluding_server:0.4", "links:0->1,1->0",
     "final_model", "server+final_model", "coalition:0,1,2,3,4,5,6,7", "links:0->0",
@@ -272,9 +276,7 @@ def _folder_case(random: Random) -> Case:
 
 def _option_case(random: Random) -> Case:
     """Options of every command: too many, too few, unknown, of another command, with values that do not fit."""
-    command = random.choice(
-        [*_OPTIONS, "demo", "new", "new", "new", "list", "docs", "docs", "doctor", "doctor", "predict", "predict"]
-    )  # these are played by this family alone
+    command = random.choice([*_OPTIONS, *_ALONE, *_DEPLOYED])
     table = COMPARISON if command == "compare" else random.choice(list(CONFIGURATIONS.values()))
     file = {
         "demo": (),
@@ -284,6 +286,14 @@ def _option_case(random: Random) -> Case:
         "new": ("new.toml",),
         "predict": ("out", "data.csv"),
         "reproduce": ("walking",),
+        "ledger": random.choice(
+            (
+                ("create", "new.ledger"),
+                ("config.toml",),
+                ("check", "data.csv", "config.toml"),
+                ("cancel", "none", "run"),
+            )
+        ),
     }.get(command, ("config.toml",))
     words: list[str] = [*file, *(_USES.get(command, ()) if random.random() < 0.6 else ())]
     for _ in range(random.choice((1, 1, 2, 3))):
@@ -327,7 +337,7 @@ FAMILIES: dict[str, tuple[Callable[[Random], Case], int]] = {  # name -> (what m
     "csv": (_csv_case, 8),
     "npz": (_npz_case, 6),
     "libsvm": (_libsvm_case, 6),
-    "option": (_option_case, 8),
+    "option": (_option_case, 18),
     "comparison": (_comparison_case, 4),
     "reproduction": (_reproduction_case, 4),
     "special": (_special_case, 2),

@@ -23,6 +23,7 @@ from sottovoce.cli.doctor import doctor
 from sottovoce.cli.examples import epilog
 from sottovoce.cli.gradients import gradients
 from sottovoce.cli.keys import in_keys
+from sottovoce.cli.ledger import ledger
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
 from sottovoce.cli.output import complain, paragraph, show
@@ -97,7 +98,7 @@ def main_options(
 
 
 for _command in (
-    demo, new, check, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs, doctor,
+    demo, new, check, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs, doctor, ledger,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices")
     app.command(_name, epilog=epilog(_name))(_command)

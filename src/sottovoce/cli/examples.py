@@ -23,6 +23,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "list": ("sottovoce list",),
     "docs": ("sottovoce docs", "sottovoce docs guarantees"),
     "doctor": ("sottovoce doctor",),
+    "ledger": (
+        "sottovoce ledger create my.ledger -u record -a replace -d 1e-5 --budget 8",
+        "sottovoce ledger my.ledger",
+    ),
 }
 
 

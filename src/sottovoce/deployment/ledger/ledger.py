@@ -72,7 +72,7 @@ def create_ledger(path: str | Path, *, name: str, unit: str, adjacency: str, del
         ConfigError: a value that cannot be counted.
         StoreError: something is there already, or others may write the folder.
     """
-    first = Created(name=name, unit=unit, adjacency=adjacency, delta=delta, budget=budget, at=_now())
+    first = Created(name=name, unit=unit, adjacency=adjacency, delta=delta, budget=budget, at=now())
     Store.create(path, to_body(first))
 
 
@@ -157,7 +157,7 @@ class Ledger:
                 f"do not add up. Account the run with unit = {kept[0]!r} and adjacency = {kept[1]!r}, or keep another ledger for it."
             )
         self._check_budget(run, cost)
-        entry = Reserved(run=run, digest=digest.hex(), cost=cost, observer=observer, data=data, at=_now())
+        entry = Reserved(run=run, digest=digest.hex(), cost=cost, observer=observer, data=data, at=now())
         return Reservation(entry=self._next(entry))
 
     def cancel(self, digest: bytes) -> None:
@@ -169,7 +169,7 @@ class Ledger:
         run = self.store.run(digest)
         if run is None:
             raise StoreError(f"no run with digest {digest.hex()[:16]}... was begun in this store. Give another one.")
-        self.store.cancel(digest, self._next(Released(of=run.entry, at=_now())))
+        self.store.cancel(digest, self._next(Released(of=run.entry, at=now())))
 
     def data_digest(self, path: str | Path) -> str:
         """The digest of a data file under the store's own key: it tells that a file changed, and nobody else what is in it."""
@@ -210,5 +210,6 @@ def _metered(run: RunRecord) -> Cost:
     return Cost.parse(run.spent) if run.spent else Cost.pure(0.0)
 
 
-def _now() -> str:
+def now() -> str:
+    """The time, UTC, as entries have it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
