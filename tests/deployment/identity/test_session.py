@@ -1,11 +1,14 @@
 """Hellos and sealed messages: what is genuine comes through once, and every other thing has its own refusal."""
 
+import importlib.util
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployment.identity.parties import DIGEST, RUN, greeted, identity, roster, session
-from sottovoce.deployment.identity import Opened, Session, fresh_boot, is_hello, new_run_key, refusals
+from sottovoce.deployment.identity import Opened, Session, fresh_boot, is_hello, new_run_key, packing, refusals
 from sottovoce.deployment.identity.channel import WINDOW
 from sottovoce.errors import ConfigError, ProtocolError
 
@@ -312,3 +315,10 @@ def test_nothing_secret_is_shown(fresh):
     assert secret.hex() not in shown
     assert repr(secret)[2:-1] not in shown
     assert "PRIVATE" not in shown
+
+
+def test_it_says_what_to_install_where_messagepack_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "msgpack", None)
+    again = importlib.util.spec_from_file_location("packing_without_messagepack", packing.__file__)
+    with pytest.raises(ConfigError, match=r"pip install 'sottovoce\[deploy\]'"):
+        again.loader.exec_module(importlib.util.module_from_spec(again))

@@ -9,6 +9,7 @@ What one member can make another hold is bounded: `max_blob` bytes that wait and
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,6 +18,9 @@ from sottovoce.deployment.identity import Identity, Roster, der, is_loopback, pe
 from sottovoce.deployment.transports.inbox import Inbox
 from sottovoce.deployment.transports.transport import Delivery
 from sottovoce.errors import ConfigError
+
+# gRPC would write every failed attempt on the terminal; `trouble` says it in the words of this package's callers.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 try:
     import grpc
@@ -185,6 +189,11 @@ class GrpcTransport:
         try:
             async for blob in _blobs(parts, self._max_blob, context):
                 await inbox.put(sender, blob)
+        except asyncio.CancelledError:
+            if self._streams.get(sender) is task:
+                raise
+            task.uncancel()  # gRPC would leave the stream open
+            await context.abort(grpc.StatusCode.ABORTED, "a newer stream has taken the place of this one")
         finally:
             if self._streams.get(sender) is task:
                 del self._streams[sender]

@@ -1,11 +1,12 @@
-"""What has arrived and was not asked for yet: bounded for every sender by itself.
+"""What has arrived and was not asked for yet: bounded for every sender by itself, and handed out in turn.
 
-A sender whose blobs nobody takes is not read from any more, so that its own end fills up. What one sends never takes the room of another.
+A sender whose blobs nobody takes is not read from any more, so that its own end fills up. What one sends never takes the room of another, and a
+sender of many blobs waits its turn for each of them.
 """
 
 import asyncio
-import queue
 import threading
+from collections import deque
 
 from sottovoce.deployment.transports.transport import Delivery
 
@@ -24,39 +25,46 @@ class Inbox:
             loop: of the network's thread.
         """
         self._quota, self._loop = quota, loop
-        self._waiting: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+        self._waiting: dict[str, deque[bytes]] = {sender: deque() for sender in senders}
+        self._turns: deque[str] = deque()  # senders of whom something waits
         self._bytes = dict.fromkeys(senders, 0)
         self._paused: dict[str, asyncio.Event] = {}
-        self._lock = threading.Lock()
+        self._arrived = threading.Condition()
 
     async def put(self, sender: str, blob: bytes) -> None:
         """Add a blob, as soon as there is room for it (network's thread)."""
-        while (room := self._enter(sender, len(blob) + _OVERHEAD)) is not None:
+        while (room := self._enter(sender, blob)) is not None:
             await room.wait()
-        self._waiting.put(Delivery(sender, blob))
 
     def get(self, timeout: float) -> Delivery | None:
         """The next blob, or None (caller's thread)."""
-        try:
-            delivery = self._waiting.get(timeout=max(0.0, timeout))
-        except queue.Empty:
-            return None
-        with self._lock:
-            self._bytes[delivery.sender] -= len(delivery.blob) + _OVERHEAD
-            paused = self._paused.pop(delivery.sender, None)
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: self._turns, max(0.0, timeout)):
+                return None
+            sender = self._turns.popleft()
+            blob = self._waiting[sender].popleft()
+            if self._waiting[sender]:
+                self._turns.append(sender)
+            self._bytes[sender] -= len(blob) + _OVERHEAD
+            paused = self._paused.pop(sender, None)
         if paused is not None:
             self._loop.call_soon_threadsafe(paused.set)
-        return delivery
+        return Delivery(sender, blob)
 
     def waiting_bytes(self, sender: str) -> int:
         """How many bytes of one sender wait."""
-        with self._lock:
+        with self._arrived:
             return self._bytes[sender]
 
-    def _enter(self, sender: str, size: int) -> asyncio.Event | None:
-        """Count a blob in; where there is no room, an event that comes when there may be."""
-        with self._lock:
+    def _enter(self, sender: str, blob: bytes) -> asyncio.Event | None:
+        """Add a blob; where there is no room, an event that comes when there may be."""
+        size = len(blob) + _OVERHEAD
+        with self._arrived:
             if self._bytes[sender] and self._bytes[sender] + size > self._quota:
                 return self._paused.setdefault(sender, asyncio.Event())
             self._bytes[sender] += size
+            if not self._waiting[sender]:
+                self._turns.append(sender)
+            self._waiting[sender].append(blob)
+            self._arrived.notify()
             return None
