@@ -156,6 +156,7 @@ def test_noise_of_other_agents_in_averages_is_not_counted_on(problem):
     assert found.cost.value > 1.5 * by_averages.mu
 
 
+@pytest.mark.slow
 def test_samples_of_agents_amplify_nothing(problem):
     federation = sv.topologies.federation(K)
     clip = sv.clipping.Clip(1.0, "l2")

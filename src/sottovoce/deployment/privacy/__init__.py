@@ -2,7 +2,7 @@
 
 from sottovoce.deployment.privacy.cost import Cost, together
 from sottovoce.deployment.privacy.gradients import GradientArithmetic, gradient_arithmetic
-from sottovoce.deployment.privacy.guarantee import Deployed, deployed_guarantee
+from sottovoce.deployment.privacy.guarantee import Collude, Deployed, ReleasedTo, deployed_guarantee, guarantee_of_party
 from sottovoce.deployment.privacy.resolution import choose_fraction_bits
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "choose_fraction_bits",
     "deployed_guarantee",
     "gradient_arithmetic",
+    "guarantee_of_party",
     "together",
 ]
 

@@ -5,8 +5,8 @@
 `charge` is the roundings' share, from `charge` where messages are accounted one by one, and otherwise by counting:
 
     noise in gradients     one rounding of a gradient                                     ||1|| 2^-f / Delta
-    links at random        at most 3 a round (message, received, state), 4 where own copies carry fractions of noise; differences pile up with both,
-                           so the largest c ||1|| 2^-f / (step Delta) of a round holds for all sums of them
+    links at random        2 a round (message, state), 3 where own copies carry fractions of noise; differences pile up with both, so that the largest
+                           c ||1|| 2^-f / (step Delta) of a round holds for all sums of them
     averages of a relay    the message, which counts q_p, and the average itself            (q_p + 1) ||1|| 2^-f / (q_p c Delta)
 """
 
@@ -23,8 +23,8 @@ from sottovoce.accounting.proofs.message_differences import Protection, final_mo
 from sottovoce.accounting.question.asked import ask
 from sottovoce.algorithms import Algorithm
 from sottovoce.deployment.integers import Lattice
-from sottovoce.deployment.privacy.arithmetic import traced_round
-from sottovoce.deployment.privacy.charge import Roundings, ones, roundings
+from sottovoce.deployment.privacy import draws
+from sottovoce.deployment.privacy.charge import Entries, Roundings, ones, roundings, traced
 from sottovoce.deployment.privacy.gradients import GradientArithmetic, float_term, gamma
 from sottovoce.deployment.privacy.proofs import PROOFS, ways
 from sottovoce.deployment.terms import PublicRun
@@ -72,9 +72,16 @@ class Accounted:
     @cached_property
     def computed(self) -> float:
         """The sensitivity of computed gradients: the float64 term added."""
-        bound = self.lattice.bound * self.lattice.unit
-        term = float_term(self.sensitivity, self.arithmetic, dimension=self.run.dimension, bound=bound)
+        largest = self._largest_point * self.lattice.unit if self.arithmetic.added > 0 else 0.0
+        term = float_term(self.sensitivity, self.arithmetic, dimension=self.run.dimension, bound=largest)
         return float(self.sensitivity) + term
+
+    @property
+    def _largest_point(self) -> float:
+        """A bound on the entries of all points at which gradients are taken, in units; rounds with the same schedules are alike."""
+        tables = [schedule.table(self.run.rounds) for schedule in self.played.schedules]
+        first = np.unique(np.stack(tables), axis=1, return_index=True)[1] if tables else np.zeros(1, dtype=int)
+        return max(traced(self.played, int(t) + 1, self.entries).point_size for t in first)
 
     @cached_property
     def charge(self) -> float:
@@ -96,15 +103,19 @@ class Accounted:
         return ones(law.norm, self.run.dimension) * self.lattice.unit
 
     @cached_property
-    def _bound(self) -> float:
-        return float(self.lattice.bound)
-
-    @cached_property
-    def gradient_size(self) -> float:
-        """A bound on the entries of a computed gradient, in units."""
-        given, n = float(self.sensitivity), self.arithmetic.terms
+    def entries(self) -> Entries:
+        """How large the entries of states, words and gradients are at most, in units."""
+        given, n, bound = float(self.sensitivity), self.arithmetic.terms, float(self.lattice.bound)
         largest = given if self.sensitivity.unit == "agent" else given * n
-        return largest / self.lattice.unit + self.arithmetic.added * self._bound
+        noise, several = draws.largest(self.run, self.lattice)
+        return Entries(
+            bound=bound,
+            noise=noise,
+            word=bound + several * noise,
+            gradient=largest / self.lattice.unit,
+            added=self.arithmetic.added,
+            noisy_gradients=self.run.noise.in_gradients,
+        )
 
     @cached_property
     def played(self) -> Algorithm:
@@ -141,8 +152,7 @@ class Accounted:
             self.played,
             self.protection,
             self.agent,
-            bound=self._bound,
-            gradient_size=self.gradient_size,
+            entries=self.entries,
             final_word=self._final_word,
         )
         if self.evidence.asked.same_model and not found.same_points:
@@ -187,6 +197,11 @@ class Accounted:
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.where(costs > 0, costs / each, 0.0).max())
 
+    @cached_property
+    def fraction(self) -> float:
+        """The largest multiple of a source that an own copy carries and that is not one of a word, over what links may be up; 0: there is none."""
+        return draws.largest_fraction(self.run, self.agent)
+
     @property
     def _at_random(self) -> float:
         """Roundings beside the gradient step of every round; a round without a step has nothing to be charged to."""
@@ -197,13 +212,13 @@ class Accounted:
             step = diffusion_step(forms.forms[forms.which[t]])
             if step is None or step.size == 0.0:
                 return math.inf
-            one = traced_round(self.played, t + 1, bound=self._bound, gradient_size=self.gradient_size)
+            one = traced(self.played, t + 1, self.entries)
             values = [*one.messages[0].values, *one.updates[0].values]
             if 0 in one.updates[0].values[0].sources:
                 return math.inf  # the state goes on from itself, and not from what was received alone
-            combined = 2.0 * gamma(self.run.num_agents + 8) * 2.0 * self._bound
-            fractions = 1.0 + 2.0 * gamma(4) * self._bound
-            count = sum(1.0 + 2.0 * value.error for value in values) + 1.0 + combined + fractions
+            combined = 2.0 * gamma(self.run.num_agents + 8) * (self.entries.word + self.entries.own(self.fraction))
+            fractions = (1.0 + 2.0 * gamma(4) * self.fraction * self.entries.noise) if self.fraction > 0 else 0.0
+            count = sum(1.0 + 2.0 * value.error for value in values) + combined + fractions
             largest = max(largest, count / step.size)
         return largest * self._one / self.computed
 
@@ -213,11 +228,12 @@ class Accounted:
         asked, rounds = self.evidence.asked, self.evidence.rounds
         assert rounds is not None
         weight = 1.0 if asked.sampling is None else float(asked.sampling.weight(self.run.num_agents))
-        combined = 1.0 + 2.0 * gamma(self.run.num_agents + 8) * 2.0 * self._bound * max(weight, 1.0)
+        # A sample adds what is known of everybody, and of those who are heard what is new, several times.
+        combined = 1.0 + 2.0 * gamma(3 * self.run.num_agents + 8) * self.entries.word * (1.0 + 2.0 * weight)
         largest = 0.0
         for index, bound in enumerate(rounds.distinct):
             t = int(np.argmax(rounds.which == index))
-            one = traced_round(self.played, t + 1, bound=self._bound, gradient_size=self.gradient_size)
+            one = traced(self.played, t + 1, self.entries)
             gradient = one.blocks + 1
             if one.begin is not None or any(gradient in value.sources for value in one.updates[0].values):
                 return math.inf  # states would hold gradients that no average shows

@@ -12,7 +12,8 @@ a linear combination of the variables of its stage and knows
     c a, a / c       both times |c| or 1 / |c|, and one rounding; 0 a is zero, and has no source
     clip, where      no rounding; clipping to a box moves no two numbers apart, so coefficients stay bounds
 
-Everything else is refused, so that what comes out is a proof. All numbers are in units of the lattice, on which state and received are exact.
+Everything else is refused, so that what comes out is a proof. All numbers are in units of the lattice, on which states lie; what is received does not, and its error is
+counted where it is combined.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import refill, state_blocks
 
 Sources = frozenset[int]
+GradientSize = Callable[[float], float]  # from the size of a point's entries to that of its gradient's
 
 
 class Traced:
@@ -36,6 +38,15 @@ class Traced:
 
     def __init__(self, coefficients: np.ndarray, sources: Sources, size: float, error: float = 0.0) -> None:
         self.coefficients, self.sources, self.size, self.error = coefficients, sources, size, error
+
+    @property
+    def on_lattice(self) -> bool:
+        """Whether it is a block of the state, as it is or with the other sign: nothing was computed, and rounding changes nothing.
+
+        A box may have clipped it. Rounded, that is whole numbers clipped to a box of whole numbers, which moves no two of them apart.
+        """
+        single = np.count_nonzero(self.coefficients) == 1 and len(self.sources) == 1
+        return single and self.error == 0.0 and abs(self.coefficients[:-2].sum()) == 1.0
 
     def _plus(self, other: Any, sign: float) -> "Traced":
         that = _constant(other, self) if not isinstance(other, Traced) else other
@@ -107,6 +118,7 @@ class Stage(NamedTuple):
 
     values: tuple[Traced, ...]
     point: Sources  # of all points at which the function took gradients; empty where nothing was made of them
+    point_size: float  # of the entries of these points
 
 
 class TracedRound(NamedTuple):
@@ -117,15 +129,24 @@ class TracedRound(NamedTuple):
     updates: tuple[Stage, ...]  # b values each
     blocks: int
 
+    @property
+    def point_size(self) -> float:
+        """A bound on the entries of every point at which a gradient is taken."""
+        begins = () if self.begin is None else (self.begin,)
+        return float(max(stage.point_size for stage in (*begins, *self.messages, *self.updates)))
 
-def traced_round(algorithm: Algorithm, round_: int, *, bound: float, gradient_size: float) -> TracedRound:
+
+def traced_round(
+    algorithm: Algorithm, round_: int, *, bound: float, received: float, gradient: GradientSize
+) -> TracedRound:
     """Play one agent's round on traced values, stage by stage.
 
     Args:
         algorithm: whose functions.
         round_: from 1.
-        bound: of the entries of states and received combinations, in units.
-        gradient_size: of the entries of a gradient, in units.
+        bound: of the entries of states, in units.
+        received: of the entries of what was received.
+        gradient: of the entries of a gradient, as a function of the size of its point.
 
     Raises:
         UnsupportedClaim: the functions do something else than add, scale and clip.
@@ -140,21 +161,24 @@ def traced_round(algorithm: Algorithm, round_: int, *, bound: float, gradient_si
 
     def stage(function: Callable[..., Any], *given: Any) -> Stage:
         points: set[int] = set()
+        sizes = [0.0]
 
-        def gradient(point: Any, step: int = 0) -> Traced:
-            points.update(point.sources if isinstance(point, Traced) else ())
-            return variable(b + 1, gradient_size)
+        def asked(point: Any, step: int = 0) -> Traced:
+            at = _as_traced(point, b + 2)
+            points.update(at.sources)
+            sizes.append(at.size + at.error)
+            return variable(b + 1, gradient(sizes[-1]))
 
-        made = [_as_traced(value, b + 2) for value in state_blocks(function(*given, gradient, round_))]
+        made = [_as_traced(value, b + 2) for value in state_blocks(function(*given, asked, round_))]
         # A gradient that nothing was made of, as in rounds that only average, may be taken anywhere.
         used = any(b + 1 in value.sources for value in made)
-        return Stage(tuple(made), frozenset(points) if used else frozenset())
+        return Stage(tuple(made), frozenset(points) if used else frozenset(), max(sizes))
 
-    received = variable(b, bound)
+    arrived = variable(b, received)
     return TracedRound(
         begin=None if algorithm.begin is None else stage(algorithm.begin, state),
         messages=tuple(stage(exchange.message, state) for exchange in algorithm.exchanges),
-        updates=tuple(stage(exchange.update, state, received) for exchange in algorithm.exchanges),
+        updates=tuple(stage(exchange.update, state, arrived) for exchange in algorithm.exchanges),
         blocks=b,
     )
 

@@ -3,12 +3,13 @@
 GIVEN THE SAME WORDS, two worlds differ in agent p's data alone. All that is rounded is whole numbers of 2^-f. Write d(.) for the difference of a quantity
 between the worlds, in units; [.] for rounding, after saturating. Rounding both sides moves an entry of a difference by at most 1, float64 by at most
 twice its error E, saturating not at all (it is 1-Lipschitz). So every rounding adds a vector r with entries at most 1 + 2 E, unless the numbers before it
-have the same bits in both worlds: then the numbers after it do too.
+have the same bits in both worlds: then the numbers after it do too; or are on the lattice already, as a state that is passed on: then nothing is rounded.
+What is received is not rounded (`agent.exchange`), only what is made of it.
 
     message      m  = [psi(x, g)]                               d(m) = coefficients . (d(x), d(g)) + r
     word         m + Z                                          the same in both worlds, so d(Z) = -d(m), whole numbers
     own copy     c  = m + round(s Z),  Z = word - m             s = 1: c is the word, d(c) = 0.   s = 0: d(c) = d(m).   else d(c) = (1 - s) d(m) + r
-    received     y  = [sum_l a_l word_l + a_p c]                d(y) = a_p d(c) + r; the words have the same bits
+    received     y  = sum_l a_l word_l + a_p c, in float64      d(y) = a_p d(c) + twice its error; the words have the same bits
     state        x' = [update(x, y, g)]                         d(x') = coefficients . (d(x), d(y), d(g)) + r
 
 All of this is linear, so that d(m) = (response to gradients, which the accountant bounds) + (response to all r so far). This module runs the second one in
@@ -30,11 +31,9 @@ import numpy as np
 
 from sottovoce.accounting.proofs.message_differences import Protection
 from sottovoce.algorithms import Algorithm
-from sottovoce.deployment.privacy.arithmetic import Stage, Traced, traced_round
+from sottovoce.deployment.privacy.arithmetic import Stage, Traced, TracedRound, traced_round
 from sottovoce.deployment.privacy.gradients import gamma
 from sottovoce.linear import BoundExchange, Rounds, refill
-
-_WORD = 2.0  # words are at most this many times the bound of the lattice: the bound, and noise that stays below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +51,35 @@ class Roundings:
     same_model: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """Bounds on the entries of what an agent computes with, in units.
+
+    Attributes:
+        bound: of states and messages, at which the lattice saturates.
+        noise: of one draw.
+        word: of a word that is not refused: a message and all noise on a link.
+        gradient: of the part of a gradient that data make.
+        added: the factor with which the point is added to it.
+        noisy_gradients: gradients are rounded, and get noise, before they are used.
+    """
+
+    bound: float
+    noise: float
+    word: float
+    gradient: float
+    added: float
+    noisy_gradients: bool
+
+    def gradient_at(self, point: float) -> float:
+        """Of a gradient taken at a point with entries of this size."""
+        return self.bound + self.noise if self.noisy_gradients else self.gradient + self.added * point
+
+    def own(self, factor: float) -> float:
+        """Of an own copy that carries this multiple of a source."""
+        return self.bound + factor * self.noise + 1.0
+
+
 @dataclass(slots=True)
 class _Carried:
     """The blocks of a state: how far apart roundings have driven them, and whether they differ at all."""
@@ -66,8 +94,7 @@ def roundings(
     protection: Protection,
     agent: int,
     *,
-    bound: float,
-    gradient_size: float,
+    entries: Entries,
     final_word: bool = False,
 ) -> Roundings:
     """Run the response to roundings forward.
@@ -77,8 +104,7 @@ def roundings(
         algorithm: whose functions run, with one gradient in the place of an update that is clipped as a whole.
         protection: the noise of every exchange; `feedback` is a_p (1 - s).
         agent: p.
-        bound: of the lattice, in units.
-        gradient_size: of the entries of a gradient, in units.
+        entries: how large they are at most.
         final_word: the own copy of the last exchange is given away, as part of a final model that is paid for.
 
     Raises:
@@ -86,7 +112,7 @@ def roundings(
     """
     T, m, _ = protection.price.shape
     first = [int(np.argmax(rounds.which == index)) for index in range(len(rounds.distinct))]
-    played = [traced_round(algorithm, t + 1, bound=bound, gradient_size=gradient_size) for t in first]
+    played = [traced(algorithm, t + 1, entries) for t in first]
     blocks = played[0].blocks
     carried = _Carried(np.zeros(blocks), np.zeros(blocks, dtype=bool))
     found, same_points = np.zeros((T, m)), True
@@ -102,25 +128,35 @@ def roundings(
             differs = _differs(sent, carried, received=False)
             exchange = rounds.at(t).exchanges[j]
             feedback = 0.0 if final_word and (t, j) == (T - 1, m - 1) else float(protection.feedback[t, j, agent])
-            received = _received(exchange, agent, feedback, float(found[t, j]), bound) if differs else 0.0
+            received = _received(exchange, agent, feedback, float(found[t, j]), entries) if differs else 0.0
             same_points &= not _point_differs(one.updates[j], carried, received=received > 0)
             carried = _rounded(one.updates[j], carried, received, received_differs=received > 0)
     model = _model_sources(algorithm, blocks)
     return Roundings(messages=found, same_points=same_points, same_model=not carried.differs[model].any())
 
 
-def _received(exchange: BoundExchange, agent: int, feedback: float, sent: float, bound: float) -> float:
-    """The bound of what an agent receives when its message differs: its own copy, and the rounding of the combination."""
+def traced(algorithm: Algorithm, round_: int, entries: Entries) -> TracedRound:
+    """One round of an agent on entries of these sizes."""
+    return traced_round(
+        algorithm, round_, bound=entries.bound, received=max(entries.word, entries.bound), gradient=entries.gradient_at
+    )
+
+
+def _received(exchange: BoundExchange, agent: int, feedback: float, sent: float, lattice: Entries) -> float:
+    """The bound of what an agent receives when its message differs: its own copy, and the error of the combination."""
     links, noise = exchange.links, exchange.noise
     own_weight = float(links.self_weights[agent])
     if feedback == 0.0:  # the own copy is the word that was sent, or has no weight
         return 0.0
     # Of an own copy that carries a fraction of noise, every source in it is rounded by itself.
-    fractions = 0 if feedback == own_weight else int(np.count_nonzero(noise.self_index == agent))
-    terms = int(np.count_nonzero((links.receivers == agent) & (links.weights > 0))) + 1
-    total = own_weight + float(links.weights[links.receivers == agent].sum())
-    error = gamma(terms + 8) * _WORD * bound * total
-    return abs(feedback) * sent + own_weight * fractions * (1.0 + 2.0 * gamma(4) * bound) + 1.0 + 2.0 * error
+    carried = np.abs(np.asarray(noise.self_value)[noise.self_index == agent])
+    fractions = 0 if feedback == own_weight else int(np.count_nonzero(carried))
+    rounded_noise = 1.0 + 2.0 * gamma(4) * float(carried.max(initial=0.0)) * lattice.noise
+    into = (links.receivers == agent) & (links.weights > 0)
+    weights = float(links.weights[into].sum())
+    size = weights * lattice.word + own_weight * (lattice.bound + float(carried.sum()) * lattice.noise + fractions)
+    error = gamma(int(into.sum()) + 8) * size
+    return abs(feedback) * sent + own_weight * fractions * rounded_noise + 2.0 * error
 
 
 def _one(value: Traced, carried: _Carried, received: float, *, received_differs: bool) -> float:
@@ -129,7 +165,8 @@ def _one(value: Traced, carried: _Carried, received: float, *, received_differs:
         return 0.0
     sizes = np.abs(value.coefficients)
     b = len(carried.bounds)
-    return float(sizes[:b] @ carried.bounds) + float(sizes[b]) * received + 1.0 + 2.0 * value.error
+    rounding = 0.0 if value.on_lattice else 1.0 + 2.0 * value.error
+    return float(sizes[:b] @ carried.bounds) + float(sizes[b]) * received + rounding
 
 
 def _rounded(stage: Stage, carried: _Carried, received: float, *, received_differs: bool) -> _Carried:

@@ -11,11 +11,11 @@ import numpy as np
 
 from sottovoce.accounting.gopa import IntegerNoise
 from sottovoce.accounting.proofs.evidence import Evidence
-from sottovoce.deployment import integers
-from sottovoce.deployment.integers import Lattice
+from sottovoce.deployment.integers import Lattice, rounded
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.linear import BoundExchange, exchange_topologies
-from sottovoce.noise import Gaussian, Law, NoiseMap, bind, known_sources
+from sottovoce.noise import Gaussian, NoiseMap, bind, known_sources
+from sottovoce.topologies import RandomPair
 
 
 def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -> np.ndarray:
@@ -46,13 +46,38 @@ def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -
 def _draws(run: PublicRun, stds: np.ndarray, counts: np.ndarray, largest: float) -> np.ndarray:
     law = run.noise.law
     assert law is not None
-    off = {std: _of_draw(law, std * largest) for std in set(stds[stds > 0].tolist())}
+    off = {std: rounded(law, std * largest).total_variation for std in set(stds[stds > 0].tolist())}
     return np.array([counts[t] * run.dimension * off.get(float(std), 0.0) for t, std in enumerate(stds)])
 
 
-def _of_draw(law: Law, std: float) -> float:
-    made = integers.RoundedGaussian(std=std) if isinstance(law, Gaussian) else integers.RoundedLaplace(std=std)
-    return float(made.total_variation)
+def largest(run: PublicRun, lattice: Lattice) -> tuple[float, int]:
+    """No draw is larger than the first number, in units, and no word carries more sources than the second."""
+    law, several, multiple = run.noise.law, 1, 1.0
+    if law is None:
+        return 0.0, 0
+    for one in exchange_topologies(run.algorithm, run.topology):
+        noise = bind(run.noise, one.active_links())
+        several = max(several, int(np.bincount(noise.link_index).max(initial=0)))
+        multiple = max(multiple, float(np.abs(noise.link_value).max(initial=0.0)))
+    std = run.noise.std / lattice.unit * float(run.noise.factors(run.rounds).max())
+    return (float(rounded(law, std * multiple).bound) if std > 0 else 0.0), several
+
+
+def largest_fraction(run: PublicRun, agent: int) -> float:
+    """The largest factor, beside 0 and 1, with which an own copy carries a source; where links are drawn, over all of them and over single ones.
+
+    The factor of a scheme grows with what an agent gives away of its weight, which is most when all its links are up.
+    """
+    found = 0.0
+    for one in exchange_topologies(run.algorithm, run.topology):
+        patterns = [one.active_links()]
+        if isinstance(one.schedule, RandomPair):
+            patterns = [one.paired(pair) for pair in range(one.num_pairs)]
+        for links in patterns:
+            noise = bind(run.noise, links)
+            own = np.abs(np.asarray(noise.self_value)[noise.self_index == agent])
+            found = max(found, float(own[own != 1.0].max(initial=0.0)))
+    return found
 
 
 class _Part(tuple[int, int, int, float]):

@@ -1,7 +1,8 @@
 """The float64 term: how much farther apart two COMPUTED gradients can be than the sensitivity says of exact ones.
 
 A sensitivity is proved in real numbers, and a party computes in float64: u = 2^-53, gamma_k = k u / (1 - k u) for k roundings in a row. Let every term of
-an average have norm at most R (the clip), Delta be the sensitivity, n the number of terms (records, or the batch), B the bound of the lattice.
+an average have norm at most R (the clip), Delta be the sensitivity, n the number of terms (records, or the batch), and B bound the entries of every model at which
+a gradient is taken (`arithmetic` finds it from the functions that run: a state is within the lattice, what was received need not be).
 
 WHAT IS COMPUTED. Every problem takes an average of clipped terms and may add a multiple of the model:
 
@@ -97,7 +98,7 @@ def float_term(sensitivity: Sensitivity, arithmetic: GradientArithmetic, *, dime
         sensitivity: of exact gradients, from a problem.
         arithmetic: what one gradient sums up.
         dimension: d.
-        bound: B, the largest entry of a model, in real numbers.
+        bound: B, the largest entry of a model at which a gradient is taken, in real numbers; not used where nothing is added.
 
     Raises:
         ConfigError: a plain number, of which nobody knows what it compares.

@@ -26,7 +26,7 @@ from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.privacy import draws
 from sottovoce.deployment.privacy.accounted import Accounted
 from sottovoce.deployment.privacy.cost import Cost
-from sottovoce.deployment.privacy.gradients import GradientArithmetic
+from sottovoce.deployment.privacy.gradients import GradientArithmetic, gradient_arithmetic
 from sottovoce.deployment.privacy.imperfect import ImperfectTradeoff
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
@@ -34,12 +34,13 @@ from sottovoce.linear import exchange_topologies
 from sottovoce.noise import L2Laplace, bind
 from sottovoce.numbers import whole
 from sottovoce.observers import Observer
-from sottovoce.problems import Adjacency, Sensitivity, Unit
+from sottovoce.problems import Adjacency, Problem, Sensitivity, Unit
 
 Collude = Literal["all", "nobody"] | int
 ReleasedTo = Literal["own", "public"] | Sequence[str]
 
 MOST_COALITIONS = 200  # beyond, all others stand for the worst of them
+SLACK = 1e-9  # relative: what float64 does to the numbers of an account, and factors of noise that parties take as whole within 1e-12
 PAGE = "docs/guarantees.md, section 'In whole numbers'"
 
 ASSUMPTIONS = (
@@ -134,6 +135,59 @@ def deployed_guarantee(
     return replace(worst, guarantee=guarantee, notes=notes)
 
 
+def guarantee_of_party(
+    run: PublicRun,
+    problem: Problem,
+    *,
+    agent: int,
+    fraction_bits: int,
+    collude: Collude,
+    relay_trusted: bool,
+    released_to: ReleasedTo,
+    losses: ConvexSmooth | None,
+    unit: Unit,
+    adjacency: Adjacency,
+) -> Deployed:
+    """What a run gives away of one agent's data, with sensitivity and arithmetic from its own problem: what a party computes for itself.
+
+    Args:
+        run: the public parts.
+        problem: of the party alone, with one agent; or of all agents, where one machine holds them.
+        agent: whose data.
+        fraction_bits: f.
+        collude: as in `deployed_guarantee`.
+        relay_trusted: the same.
+        released_to: the same.
+        losses: the same.
+        unit: what is protected.
+        adjacency: "replace".
+
+    Raises:
+        ConfigError: a problem of another number of agents, or whose gradients are not clipped.
+        UnsupportedClaim: what `deployed_guarantee` refuses, and problems whose arithmetic is not known.
+    """
+    if problem.num_agents not in (1, run.num_agents):
+        raise ConfigError(
+            f"the problem has {problem.num_agents} agents, and the run {run.num_agents}. Give the party's own problem, with one agent, or that of all."
+        )
+    number = 0 if problem.num_agents == 1 else agent
+    law, batch = run.noise.law, run.batch_size
+    norm = "l2" if law is None else law.norm
+    return deployed_guarantee(
+        run,
+        agent=agent,
+        sensitivity=problem.sensitivity(unit=unit, adjacency=adjacency, norm=norm, batch_size=batch, agent=number),
+        arithmetic=gradient_arithmetic(problem, batch_size=batch, agent=number),
+        fraction_bits=fraction_bits,
+        collude=collude,
+        relay_trusted=relay_trusted,
+        released_to=released_to,
+        losses=losses,
+        unit=unit,
+        adjacency=adjacency,
+    )
+
+
 def _one(accounted: Accounted) -> Deployed:
     try:
         stated = accounted.stated()
@@ -148,7 +202,7 @@ def _one(accounted: Accounted) -> Deployed:
             "In some round roundings alone change what is sent, beside no gradient that they could be charged to.",
         )
     exact = float(accounted.sensitivity)
-    factor = accounted.computed / exact * (1.0 + charge)
+    factor = accounted.computed / exact * (1.0 + charge) * (1.0 + SLACK)
     each = draws.by_round(accounted.run, accounted.lattice, accounted.evidence, accounted.agent)
     off = draws.total(each)
     ideal = stated.tradeoff.scaled(1.0 / factor)
@@ -200,7 +254,9 @@ def _meter(accounted: Accounted, each: np.ndarray) -> tuple[Cost, ...]:
     if spent is None:
         spent = np.full(run.rounds, float(sent.values[p]) ** (1 if pure else 2))
     plain = size * (spent if pure else np.sqrt(spent))
-    values = np.minimum(plain + accounted.charged_after(plain), float(plain[-1]) * (1.0 + accounted.charge))
+    values = np.minimum(plain + accounted.charged_after(plain), float(plain[-1]) * (1.0 + accounted.charge)) * (
+        1.0 + SLACK
+    )
     kind = Cost.pure if pure else Cost.gaussian
     costs = [kind(float(value), float(tv)) for value, tv in zip(values, off, strict=True)]
     return tuple(costs[position // run.exchanges] for position in range(run.end))
