@@ -10,7 +10,7 @@ import pytest
 from experiments.parties import COUNTS, HOSPITALS, ROSTER, Entry, config, tables, write_files
 from sottovoce.deployment.terms import Agreement, differences
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.experiments import agreement, build, parse, public_parts
+from sottovoce.experiments import agreement, build, own_guarantee, own_problem, parse, public_parts
 from sottovoce.experiments.privacy import sensitivities
 
 RELAY = [*ROSTER, Entry("a-relay", "relay")]
@@ -49,6 +49,43 @@ def test_noise_of_an_epsilon_is_resolved():
     assert sensitivities(parts.experiment) == list(agreed.protection.sensitivity)
 
 
+@pytest.mark.parametrize("bits", [None, 24, 30])
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_the_epsilon_of_a_file_holds_for_whoever_the_parties_fear(law, bits, tmp_path):
+    files = write_files(tmp_path)
+    made = config(
+        noise={"std": None, "epsilon": 2.0, "law": law}, privacy={"clip_norm": "l1"}, deployment={"fraction_bits": bits}
+    )
+    parts, terms = public_parts(made, names=HOSPITALS), agreement(made, ROSTER)
+    found = [
+        own_guarantee(parts, own_problem(made, files[name], agent=name), agreement=terms, agent=name)
+        for name in HOSPITALS
+    ]
+    epsilons = [each.guarantee.epsilon(1e-5) for each in found]
+    assert 2.0 * (1 - 1e-3) <= max(epsilons) <= 2.0
+    assert epsilons[2] == max(epsilons)  # the smallest hospital pays most
+    assert "all other agents together" in found[0].guarantee.observer
+    assert max(each.rounding for each in found) < 0.01
+
+
+def test_a_resolution_that_is_left_out_is_chosen_by_the_noise():
+    def bits(std):
+        return agreement(config(noise={"std": std}, deployment={"fraction_bits": None}), ROSTER).fraction_bits
+
+    assert 20 <= np.log2(0.1 * 2 ** bits(0.1)) <= 28
+    assert bits(0.1 / 16) == bits(0.1) + 4
+    silent = config(noise={"kind": "none", "law": None, "std": None}, deployment={"fraction_bits": None})
+    assert agreement(silent, ROSTER).fraction_bits == 24
+
+
+def test_fewer_who_collude_change_no_noise_of_an_agent_s_own():
+    def scale(**section):
+        return agreement(config(noise={"std": None, "epsilon": 2.0}, deployment=section), ROSTER).noise.scale
+
+    assert scale(collude=1) == scale()
+    assert scale(releases="public") >= scale()
+
+
 CHANGES = {
     "run": {"deployment": {"run": "autumn"}},
     "collude": {"deployment": {"collude": 1}},
@@ -60,7 +97,6 @@ CHANGES = {
     "clip": {"privacy": {"clip": 1.5}},
     "clip_norm": {"privacy": {"clip_norm": "l1"}},
     "delta": {"privacy": {"delta": 1e-6}},
-    "adjacency": {"privacy": {"adjacency": "add-remove"}},
     "losses": {"privacy": {"losses": {"beta": 1.0}}},
     "step": {"algorithm": {"step_size": 0.1000001}},
     "rounds": {"experiment": {"rounds": 5}},
@@ -158,8 +194,8 @@ print(float(own))
 
 def test_a_simulation_of_the_same_file_has_the_agreed_numbers(tmp_path):
     files = write_files(tmp_path)
-    simulated = build(config(problem={"data": str(files["all"])}, noise={"std": None, "epsilon": 2.0}))
-    agreed = agreement(config(noise={"std": None, "epsilon": 2.0}), ROSTER)
+    simulated = build(config(problem={"data": str(files["all"])}))
+    agreed = agreement(config(), ROSTER)
     assert simulated.noise.std == agreed.noise.scale
     assert tuple(sensitivities(simulated)) == agreed.protection.sensitivity
     links = agreed.learning.networks[0].rounds[0]

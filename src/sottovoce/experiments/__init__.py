@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from sottovoce.experiments.comparison.result import Comparison, Row, aligned
     from sottovoce.experiments.demo import Demonstration, run_demo
     from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
-    from sottovoce.experiments.own_records import own_problem, own_sensitivity
+    from sottovoce.experiments.own_records import own_guarantee, own_problem, own_sensitivity
     from sottovoce.experiments.predict import model_in, predict_file, write_predictions
     from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
     from sottovoce.experiments.without_data import PublicParts, public_parts
@@ -92,7 +92,7 @@ __getattr__ = imported_later(
         "comparison.result": ("Comparison", "Row", "aligned"),
         "demo": ("Demonstration", "run_demo"),
         "gradients": ("PERCENTILES", "gradient_norms"),
-        "own_records": ("own_problem", "own_sensitivity"),
+        "own_records": ("own_guarantee", "own_problem", "own_sensitivity"),
         "predict": ("model_in", "predict_file", "write_predictions"),
         "without_data": ("PublicParts", "public_parts"),
         "run": ("default_folder", "final_metrics", "run_experiment"),
@@ -112,6 +112,7 @@ __all__ = [
     "guarantees",
     "load",
     "load_model",
+    "own_guarantee",
     "own_problem",
     "own_sensitivity",
     "parse",

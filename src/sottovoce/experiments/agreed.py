@@ -14,7 +14,8 @@ from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.privacy import sensitivities
-from sottovoce.experiments.without_data import PublicParts, public_parts
+from sottovoce.experiments.whole_numbers import chosen_fraction_bits
+from sottovoce.experiments.without_data import PublicParts, public_parts, watchers
 from sottovoce.problems import Sensitivity
 from sottovoce.wording import brief
 
@@ -108,9 +109,14 @@ def _section(config: Config) -> DeploymentSection:
 
 
 def _fraction_bits(section: DeploymentSection, parts: PublicParts) -> int:
-    if section.fraction_bits is None:
-        raise ConfigError("[deployment] fraction_bits: this key is missing. Give 24 to 32.")
-    return section.fraction_bits
+    if section.fraction_bits is not None:
+        return section.fraction_bits
+    if parts.run.algorithm.aggregation is not None:
+        raise ConfigError(
+            '[deployment] fraction_bits: this key is missing; it is needed under aggregation = "gopa". With f the own noise should have 2^20 to 2^28 units '
+            "of 2^-f."
+        )
+    return chosen_fraction_bits(parts.experiment, watchers(section))
 
 
 def _protection(config: Config, parts: PublicParts) -> Protection:

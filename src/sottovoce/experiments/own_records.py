@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sottovoce.deployment.privacy import Deployed, deployed_guarantee
 from sottovoce.deployment.terms import Agreement
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import problem_of
@@ -15,6 +16,7 @@ from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.problem import ClassificationProblem
 from sottovoce.experiments.data import AgentData, records_of_agents, records_of_party
 from sottovoce.experiments.privacy import sensitivities
+from sottovoce.experiments.whole_numbers import arithmetic_of
 from sottovoce.experiments.without_data import PublicParts
 from sottovoce.problems import Problem, Sensitivity
 from sottovoce.wording import brief
@@ -82,6 +84,35 @@ def own_sensitivity(parts: PublicParts, problem: Problem, *, agreement: Agreemen
         return found
     return Sensitivity(
         found, unit=protection.unit, adjacency=protection.adjacency, norm=norm, compares="any two models"
+    )
+
+
+def own_guarantee(parts: PublicParts, problem: Problem, *, agreement: Agreement, agent: str) -> Deployed:
+    """What a run gives away of this party's data to those whom the agreement declares, computed by the party itself.
+
+    Args:
+        parts: what all parties know.
+        problem: the party's own.
+        agreement: what the parties agreed on.
+        agent: the party's name.
+
+    Raises:
+        ConfigError: as `own_sensitivity`.
+        UnsupportedClaim: nothing is proved for it.
+    """
+    change, privacy = own_sensitivity(parts, problem, agreement=agreement, agent=agent), parts.privacy
+    return deployed_guarantee(
+        parts.run,
+        agent=agreement.number(agent),
+        sensitivity=change,
+        arithmetic=arithmetic_of(parts.experiment, problem, 0),
+        fraction_bits=agreement.fraction_bits,
+        collude=agreement.collude,
+        relay_trusted=agreement.relay == "trusted",
+        released_to=agreement.releases,
+        losses=privacy.losses,
+        unit=privacy.unit,
+        adjacency=privacy.adjacency,
     )
 
 

@@ -3,7 +3,7 @@
 A simulation knows the records of all agents, a party its own. What both have in common must not depend on records, so it is made here from what the
 file says alone: columns that are declared give the number of parameters, agreed numbers of records the sensitivities, and with them the size of
 noise that is given by an epsilon. It is made by the same functions as a simulation, from records that are blank: as many agents, the same columns,
-and nothing in them.
+and nothing in them. With a table [deployment], the epsilon is that of whoever the parties protect themselves against, rounding included.
 
 What a file leaves to the data is refused: undeclared columns or labels, and a promise about losses that would be computed from features. Data that
 come with the package are no secret, so that a rehearsal may use them.
@@ -15,16 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
+from sottovoce.deployment.agent import check_deployable
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.build import assembled, build, problem_of
 from sottovoce.experiments.config.config import Config, records_enter
+from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.data import AgentData
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.protection import Privacy
-from sottovoce.linear import check_hand_over
+from sottovoce.experiments.whole_numbers import Watchers, calibrated_for, public_run
 from sottovoce.problems import LOADERS, Preparation, Problem, Schema, agent_names
 from sottovoce.reprs import short_repr
 from sottovoce.wording import brief
@@ -80,24 +82,21 @@ def public_parts(config: Config, *, names: Sequence[str] | None = None) -> Publi
     _refuse_what_parties_cannot(config)
     named = _names(config, names)
     counts = _counts(config, named)
+    open_size = _with_open_size(config)
     if _comes_with_the_package(config):
-        experiment = build(config)
+        experiment = build(open_size)
         counts = tuple(int(size) for size in experiment.problem.sizes) if records_enter(config) else ()
         _refuse_other_number(named, experiment.topology.num_agents)
     else:
-        experiment = _without_records(config, _agents(config, named, counts), counts)
+        experiment = _without_records(open_size, _agents(config, named, counts), counts)
+    if experiment.algorithm.aggregation is None:  # masked sums are carried out by other processes
+        trusted = config.deployment is not None and config.deployment.relay == "trusted"
+        check_deployable(public_run(experiment), relay_trusted=trusted)
+    if open_size is not config:
+        experiment = _calibrated(config, experiment)
     assert experiment.privacy is not None  # refused above
-    run = PublicRun(
-        topology=experiment.topology,
-        algorithm=experiment.algorithm,
-        noise=experiment.noise,
-        rounds=experiment.rounds,
-        batch_size=experiment.batch_size,
-        initial_model=np.asarray(experiment.problem.initial_model, dtype=np.float64),
-    )
-    check_hand_over(run.algorithm, run.noise, run.topology, run.rounds)
     return PublicParts(
-        run=run,
+        run=public_run(experiment),
         experiment=experiment,
         privacy=experiment.privacy,
         schema=experiment.schema,
@@ -106,6 +105,32 @@ def public_parts(config: Config, *, names: Sequence[str] | None = None) -> Publi
         records=counts,
         notes=_notes(config),
     )
+
+
+def watchers(section: DeploymentSection) -> Watchers:
+    """Whom the parties of a file protect themselves against."""
+    return Watchers(
+        collude=section.collude,
+        relay_trusted=section.relay == "trusted",
+        released_to=section.releases,  # type: ignore[arg-type]
+    )
+
+
+def _with_open_size(config: Config) -> Config:
+    """The file with noise of size one where the parties' epsilon sets it; the file itself where it does not."""
+    noise = config.noise
+    if not isinstance(noise, LawSection) or noise.epsilon is None or config.deployment is None:
+        return config
+    if config.algorithm.arguments().get("aggregation") == "gopa":  # accounted as masked sums are
+        return config
+    return config.model_copy(update={"noise": noise.model_copy(update={"epsilon": None, noise.size_key: 1.0})})
+
+
+def _calibrated(config: Config, experiment: Experiment) -> Experiment:
+    assert config.deployment is not None  # only with it a size was left open
+    assert isinstance(config.noise, LawSection)
+    section = config.deployment
+    return calibrated_for(experiment, config.noise, watchers(section), fraction_bits=section.fraction_bits)
 
 
 def _without_records(config: Config, agents: int, counts: Sequence[int]) -> Experiment:
@@ -135,6 +160,11 @@ def _refuse_what_parties_cannot(config: Config) -> None:
             "[privacy]: this section is missing. Parties must say what is protected, and how gradients are clipped: add unit, clip and clip_norm."
         )
     _refuse_promises(config.privacy)
+    if config.privacy.adjacency != "replace":
+        raise UnsupportedClaim(
+            f'[privacy] adjacency = "{config.privacy.adjacency}": with one record more or less the sums of a computer round otherwise, for which nothing is '
+            f'proved. Use "replace".'
+        )
     if isinstance(config.noise, LawSection) and config.noise.law == "l2_laplace":
         raise IncompatibleChoice(
             '[noise] law = "l2_laplace": parties add whole numbers, and this law has no form in whole numbers whose guarantee is known. Use '
