@@ -64,6 +64,27 @@ def test_configuration_survives_the_trip_through_plain_values(file):
     assert Config.model_validate(config.as_dict()) == config
 
 
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("ledger={store='a', name='b', budget=0}", "[ledger] budget"),
+        ("ledger={store='a', name='b', budget='much'}", 'write an epsilon above 0, or "unlimited"'),
+        ("ledger={store=' ', name='b'}", "write the path of a file"),
+        ("ledger={store='a', name=' b'}", "without blanks at the ends"),
+        ("ledger={store='a'}", "[ledger] name: this key is missing"),
+    ],
+)
+def test_a_ledger_without_what_counts_is_refused(file, override, expected):
+    assert expected in refusal(file, override)
+
+
+def test_a_ledger_survives_the_trip_through_plain_values_and_has_no_default_budget(file):
+    for budget, kept in (("8", 8.0), ("2.5", 2.5), ("'unlimited'", "unlimited")):
+        config = read(file, [f"ledger={{store='a', name='b', budget={budget}}}"])
+        assert Config.model_validate(config.as_dict()).ledger.budget == kept
+    assert read(file, ["ledger={store='a', name='b'}"]).ledger.budget is None
+
+
 def test_configuration_cannot_be_changed_afterwards(file):
     with pytest.raises(Exception, match="frozen"):
         read(file).experiment.rounds = 3
@@ -76,6 +97,7 @@ def test_configuration_cannot_be_changed_afterwards(file):
         ("topology.agnets=3", "[topology]", "agnets", "did you mean 'agents'?"),
         ("algorithm.stepsize=1.0", "[algorithm]", "stepsize", "did you mean 'step_size'?"),
         ("noise.selfnoise=true", "[noise]", "selfnoise", "did you mean 'self_noise'?"),
+        ("ledger.stor=x", "[ledger]", "stor", "did you mean 'store'?"),
         ("privacy.clipp=1.0", "[privacy]", "clipp", "did you mean 'clip'?"),
         ("topologie.agents=3", "[topologie]", "unknown section", "did you mean 'topology'?"),
         ("topology.kind=rign", "[topology]", "kind", "did you mean 'ring'?"),

@@ -178,8 +178,8 @@ def test_a_lattice_needs_every_source_in_double_precision(regression):
     for wrong in ({"dtype": "float64"}, {"draws": "sources"}):
         with pytest.raises(sv.ConfigError, match='Add draws="sources" and dtype="float64"'):
             sv.simulate(*parts, rounds=2, fraction_bits=20, progress=False, **wrong)
-    with pytest.raises(sv.ConfigError, match="fraction_bits = 60"):
-        sv.simulate(*parts, rounds=2, fraction_bits=60, draws="sources", dtype="float64", progress=False)
+    with pytest.raises(sv.ConfigError, match="fraction_bits = 300"):
+        sv.simulate(*parts, rounds=2, fraction_bits=300, draws="sources", dtype="float64", progress=False)
     with pytest.raises(sv.ConfigError, match="draws"):
         sv.simulate(*parts, rounds=2, draws="some", progress=False)
 

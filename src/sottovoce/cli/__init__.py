@@ -31,6 +31,7 @@ from sottovoce.cli.pairwise import pairwise
 from sottovoce.cli.predict import predict
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.run import run
+from sottovoce.cli.train import train
 from sottovoce.errors import BudgetExhausted, ConfigError, SottovoceError
 
 # Typer may bring its own copy of click, and exports no more of its errors than one kind of wrong command lines.
@@ -98,7 +99,8 @@ def main_options(
 
 
 for _command in (
-    demo, new, check, run, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs, doctor, ledger,
+    demo, new, check, run, train, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs,
+    doctor, ledger,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices")
     app.command(_name, epilog=epilog(_name))(_command)

@@ -9,6 +9,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "check": ("sottovoce check my.toml", "sottovoce check my.toml noise.kind=none"),
     "run": ("sottovoce run my.toml", "sottovoce run my.toml noise.std=0.2 --out results"),
+    "train": (
+        "sottovoce train my.toml --ledger my.ledger --dataset patients --budget 8",
+        "sottovoce train my.toml --ledger my.ledger --dataset patients --out again",
+    ),
     "predict": (
         "sottovoce predict results new.csv --out predictions.csv",
         "sottovoce predict results new.csv --out of-one-agent.csv --agent 3",

@@ -9,6 +9,10 @@ from rich.console import Group
 from sottovoce.cli.output import JsonOption, QuietOption, show, wrapped
 from sottovoce.errors import ConfigError
 
+TRAINED = (
+    "The model may be released by what its guarantee says, and what it answers tells no more about the records it learnt from. About the new records "
+    "nothing is promised."
+)
 SIMULATED = "The model was simulated, and what it answers tells about it: like the model, these predictions are not for release."
 
 
@@ -25,7 +29,7 @@ def predict(
     quiet: QuietOption = False,
 ) -> None:
     """Predict for new records with the model of a run."""
-    from sottovoce.experiments import model_in, predict_file, write_predictions
+    from sottovoce.experiments import may_be_released, model_in, predict_file, write_predictions
 
     if out.exists() and out.resolve() == file.resolve():
         raise ConfigError(
@@ -33,10 +37,11 @@ def predict(
         )
     found = predict_file(model_in(run, agent), file, probabilities=proba)
     write_predictions(found, out, force=force)
+    note = TRAINED if agent is None and (run / "model.json").is_file() and may_be_released(run) else SIMULATED
     whose = "the common model" if agent is None else f"the model of agent {agent}"
     said = f"{len(found.answers)} predictions by {whose} written to {out}."
     show(
-        {"file": str(out), "records": len(found.answers), "agent": agent, "note": SIMULATED},
+        {"file": str(out), "records": len(found.answers), "agent": agent, "note": note},
         as_json=as_json,
-        text=Group(*([] if quiet else [wrapped(said)]), wrapped(SIMULATED)),
+        text=Group(*([] if quiet else [wrapped(said)]), wrapped(note)),
     )

@@ -37,7 +37,7 @@ from sottovoce.experiments.config.values import (
     complaint,
 )
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.model_file import load_model
+from sottovoce.experiments.model_file import load_model, may_be_released
 from sottovoce.experiments.pairwise import (
     VALIDITY,
     DistanceRow,
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from sottovoce.experiments.own_records import own_guarantee, own_problem, own_sensitivity
     from sottovoce.experiments.predict import model_in, predict_file, write_predictions
     from sottovoce.experiments.run import default_folder, final_metrics, run_experiment
+    from sottovoce.experiments.train import Trained, default_training_folder, train_model
     from sottovoce.experiments.without_data import PublicParts, public_parts
     from sottovoce.experiments.worth import run_and_weigh
 
@@ -96,6 +97,7 @@ __getattr__ = imported_later(
         "predict": ("model_in", "predict_file", "write_predictions"),
         "without_data": ("PublicParts", "public_parts"),
         "run": ("default_folder", "final_metrics", "run_experiment"),
+        "train": ("Trained", "default_training_folder", "train_model"),
         "worth": ("run_and_weigh",),
     },
 )

@@ -1,7 +1,7 @@
 """model.json and model.safetensors: one model, and all that is needed to use it, in a form that is read without running anything.
 
 The first key is `releasable`. It is false for whatever was simulated: the noise comes from a seed that stands in the run's own folder, so whoever
-has the folder can take it off again. Everything else in the file is declared in public: features with their kinds, ranges and scaling, classes, the
+has the folder can take it off again. It is true for what `sottovoce train` made with secret noise, a guarantee and an entry in a ledger. Everything else in the file is declared in public: features with their kinds, ranges and scaling, classes, the
 guarantee in words, and a digest of the configuration without names of files and without the seed, which a digest would give away to whoever tries
 them all. Nothing in it depends on a record except the parameters: no statistics, no path, no digest of data, no number of records, no names of agents.
 `model.schema.json` beside this module describes the format; `checksum` notices damage, it protects against nobody.
@@ -33,6 +33,10 @@ MOST_PARAMETERS = 2**31  # bytes of model.safetensors
 SIMULATED = (
     "simulated: the noise comes from a seed that the run's folder holds, so that whoever has it can take the noise off again; the model is for "
     "measuring, not for release"
+)
+TRAINED = (
+    "trained with noise that nobody can draw again, in whole numbers, and written into the ledger of its data set: whoever gets the model learns "
+    "no more than the guarantee says"
 )
 KINDS = ("linear_regression", "logistic_regression", "classification", "mean_estimation", "custom_loss")
 
@@ -117,9 +121,15 @@ class ModelFile(_Part):
 
 
 def write_model(
-    folder: Path, model: Model, *, guarantee: list[str], configuration: Mapping[str, Any] | None, version: str
+    folder: Path,
+    model: Model,
+    *,
+    guarantee: list[str],
+    configuration: Mapping[str, Any] | None,
+    version: str,
+    releasable: bool = False,
 ) -> None:
-    """Write a simulated model into a run folder.
+    """Write a model into a folder.
 
     Args:
         folder: of the run.
@@ -127,9 +137,13 @@ def write_model(
         guarantee: in words.
         configuration: of the run; None where it was made in Python.
         version: of sottovoce.
+        releasable: trained with secret noise and written into a ledger, not simulated.
     """
     content = to_bytes({"common": np.ascontiguousarray(model.parameters)})
-    plain = describe_model(model, guarantee=guarantee, configuration=configuration, version=version)
+    plain = {
+        **describe_model(model, guarantee=guarantee, configuration=configuration, version=version),
+        **({"releasable": True, "why": TRAINED} if releasable else {}),
+    }
     plain["parameters"] = {
         "file": PARAMETERS,
         "name": "common",
@@ -208,6 +222,8 @@ def configuration_digest(configuration: Mapping[str, Any]) -> str:
     chosen = {
         table: {key: value for key, value in keys.items() if (table, key) not in _LEFT_OUT}
         for table, keys in configuration.items()
+        if table
+        not in ("ledger", "deployment")  # where is counted, and among whom it runs, is no part of what was learnt
     }
     return _digest(chosen)
 
@@ -245,6 +261,16 @@ def load_model(path: str | Path) -> Model:
     except (ConfigError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise _damaged(folder, str(error)) from error
     return model
+
+
+def may_be_released(path: str | Path) -> bool:
+    """Whether the file of a model says that it may be released; what was simulated may not.
+
+    Raises:
+        ConfigError: there is no model, or it is damaged.
+    """
+    folder = Path(path)
+    return _checked(folder, _read_json(folder / MODEL_JSON)).releasable
 
 
 def _checked(folder: Path, plain: dict[str, Any]) -> ModelFile:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.simulation.common_model import common_models
 from sottovoce.simulation.generator import GENERATOR
-from sottovoce.simulation.run import Run, join
+from sottovoce.simulation.run import Run, join, model_of
 from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.simulate import simulate
 

@@ -7,7 +7,7 @@ from sottovoce.numbers import chosen, is_whole, whole
 
 DTYPES = ("float32", "float64")
 DRAWS = ("merged", "sources")
-MOST_FRACTION_BITS = 52  # a source of size one on a finer lattice would not be a float64
+MOST_FRACTION_BITS = 200  # as fine, and as coarse, as the lattice of a deployed run may be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,10 @@ class Settings:
             self._check_lattice(self.fraction_bits)
 
     def _check_lattice(self, fraction_bits: int) -> None:
-        if not is_whole(fraction_bits, 0, MOST_FRACTION_BITS):
+        if not is_whole(fraction_bits, -MOST_FRACTION_BITS, MOST_FRACTION_BITS):
             raise ConfigError(
-                f"fraction_bits = {fraction_bits!r}; it must be a whole number from 0 to {MOST_FRACTION_BITS}, or None for sources as drawn."
+                f"fraction_bits = {fraction_bits!r}; it must be a whole number from -{MOST_FRACTION_BITS} to {MOST_FRACTION_BITS}, or None for "
+                f"sources as drawn."
             )
         if self.draws != "sources" or self.dtype != "float64":
             raise ConfigError(

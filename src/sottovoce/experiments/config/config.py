@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from sottovoce.experiments.config import algorithm, noise
 from sottovoce.experiments.config.algorithm import AlgorithmTable
 from sottovoce.experiments.config.deployment import DeploymentSection
+from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.noise import LawSection, NoiseTable
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.problem import Partition, ProblemTable
@@ -43,6 +44,7 @@ class Config(Section):
     noise: NoiseTable
     privacy: PrivacySection | None = None  # None: gradients are not clipped
     deployment: DeploymentSection | None = None  # None: the file is for simulations alone
+    ledger: LedgerSection | None = None  # read by `sottovoce train` alone; a simulation gives nothing away
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

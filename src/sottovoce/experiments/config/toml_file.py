@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
 from sottovoce.experiments.config.deployment import DeploymentSection
+from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED, PrivacySection
 from sottovoce.experiments.config.unfilled import without_unfilled
@@ -161,8 +162,12 @@ def _unknown_key(path: Sequence[str], table: Mapping[str, Any]) -> str:
     key, section = path[-1], path[-2]
     if section not in CHOICES:
         plain: dict[str, type[Section]] = {
-            "experiment": ExperimentSection, "privacy": PrivacySection, "deployment": DeploymentSection, **NESTED,
-        }  # fmt: skip
+            "experiment": ExperimentSection,
+            "privacy": PrivacySection,
+            "deployment": DeploymentSection,
+            "ledger": LedgerSection,
+            **NESTED,
+        }
         return f"unknown key{suggest(key, plain[section].model_fields)}"
     kind = table["kind"]
     elsewhere = [name for name, model in CHOICES[section].items() if key in model.model_fields]
