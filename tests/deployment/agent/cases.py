@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 import sottovoce as sv
-from deployment.agent.rehearsal import Rehearsal, Table
+from deployment.agent.recursion import Rehearsal, Table
 from sottovoce.clipping import Clip
-from sottovoce.deployment.agent import play
+from sottovoce.deployment.agent import Wiring, deviation_bound, play
 from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.terms import PublicRun
 
@@ -113,3 +113,15 @@ def every_run(*, batch_sizes=(None,), links=tuple(LINKS), rounds: int = 8) -> It
 def played(run: PublicRun, table: Table, **options) -> np.ndarray:
     """[K, d] the models of a run that parties play on the numbers of a table."""
     return play(run, LATTICE, PROBLEM, lambda agent: Rehearsal(table, agent), table, relay_trusted=True, **options)
+
+
+def bound_of(run: PublicRun, coin: Any) -> float | None:
+    """The bound on units between parties and recursion; None where none is derived."""
+    constants, ridge = PROBLEM.constants, 2 * PROBLEM.ridge
+    ends = (constants.record_smoothness, ridge)
+    if run.batch_size is None:
+        ends = (float(constants.local_smoothness.max()), float(constants.local_strong_convexity.min()))
+    wiring = Wiring(run, LATTICE, coin, relay_trusted=True)
+    if run.algorithm.clipped_update is not None:
+        return None
+    return deviation_bound(wiring, smoothness=ends[0], strong_convexity=ends[1]).units
