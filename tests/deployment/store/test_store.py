@@ -204,7 +204,7 @@ def test_a_database_of_others_is_refused(tmp_path):
     ],
 )
 def test_an_array_comes_back_as_it_was(array):
-    found = unpacked(packed(array), of="it")
+    found = unpacked(*packed(array), of="it")
     assert found.shape == array.shape
     assert np.array_equal(found, array)
     assert found.dtype == array.dtype.newbyteorder("<")
@@ -212,16 +212,29 @@ def test_an_array_comes_back_as_it_was(array):
 
 
 def test_no_bit_of_an_array_changes_unnoticed():
-    content = packed(np.arange(4, dtype=np.int64).reshape(2, 2))
-    for position in range(len(content)):
-        for bit in range(8):
-            changed = bytearray(content)
-            changed[position] ^= 1 << bit
-            try:
-                found = unpacked(bytes(changed), of="it")
-            except StoreError:
-                continue
-            pytest.fail(f"bit {bit} of byte {position} changed the array to {found}")
+    parts = [bytes(part) for part in packed(np.arange(4, dtype=np.int64).reshape(2, 2))]
+    for which, part in enumerate(parts):
+        for place in range(8 * len(part)):
+            changed = bytearray(part)
+            changed[place // 8] ^= 1 << place % 8
+            with pytest.raises(StoreError, match="damaged"):
+                unpacked(*[bytes(changed) if index == which else other for index, other in enumerate(parts)], of="it")
+
+
+def test_no_block_of_a_long_array_is_changed_exchanged_or_lost_unnoticed():
+    head, content = packed(np.random.default_rng(0).integers(-(2**62), 2**62, 40_000))
+    blocks = [bytes(content[start : start + 65536]) for start in range(0, len(content), 65536)]
+    assert np.array_equal(unpacked(head, b"".join(blocks), of="it"), np.frombuffer(content, dtype="<i8"))
+    flipped = bytearray(blocks[2])
+    flipped[77] ^= 0x10
+    for changed in (
+        [blocks[1], blocks[0], *blocks[2:]],
+        [bytes(65536), *blocks[1:]],
+        [*blocks[:2], bytes(flipped), *blocks[3:]],
+        [*blocks[:-1], blocks[-1][::-1]],
+    ):
+        with pytest.raises(StoreError, match="damaged"):
+            unpacked(head, b"".join(changed), of="it")
 
 
 @pytest.mark.parametrize(

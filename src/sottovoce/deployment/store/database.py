@@ -24,7 +24,9 @@ from sottovoce.deployment.store.schema import PAGE_BYTES, check_version, create_
 Reached = Callable[[str], None]
 _PATIENCE_S = 10.0  # for a reader that keeps a checkpoint waiting
 _CACHE_KB = 65536  # a transaction that outgrows it is written twice
-_CHECKPOINT_PAGES = 256  # 16 MB: the -wal file is written back once it is longer
+# The -wal file is written back once it is longer than this, and than so many transactions: writing back costs as much as they do.
+_CHECKPOINT_PAGES = 256
+_CHECKPOINT_TRANSACTIONS = 6
 
 _CAUSES = {
     "SQLITE_FULL": "the disk is full. Free some space and start the same command again",
@@ -69,7 +71,7 @@ class Database:
             )
         check_private(path)
         self.path, self.writer, self._reached = path, writer, reached
-        self._mutex, self._usable = threading.RLock(), True
+        self._mutex, self._usable, self._pages = threading.RLock(), True, _CHECKPOINT_PAGES
         self._lock = WriterLock(path) if writer else None
         try:
             with told_in_words(path):
@@ -148,6 +150,13 @@ class Database:
                 yield self.connection
             finally:
                 self._roll_back()
+
+    def expect(self, length: int) -> None:
+        """Say how many bytes transactions have, so that large ones are not written back after each."""
+        pages = max(_CHECKPOINT_PAGES, _CHECKPOINT_TRANSACTIONS * (length // PAGE_BYTES + 1))
+        if pages != self._pages:
+            self.connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+            self._pages = pages
 
     def erase(self) -> None:
         """Take what was deleted out of the files: everything is written back, and the -wal file is emptied.

@@ -39,11 +39,14 @@ CREATE TABLE runs (
     position INTEGER NOT NULL,    -- of the last committed exchange; -1: none, so that nothing can have been sent
     spent TEXT NOT NULL           -- the meter after it
 ) STRICT;
+CREATE TABLE blobs (blob INTEGER PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE arrays (
-    run INTEGER NOT NULL REFERENCES runs (run), use TEXT NOT NULL, name TEXT NOT NULL, content BLOB NOT NULL, PRIMARY KEY (run, use, name)
+    run INTEGER NOT NULL REFERENCES runs (run), use TEXT NOT NULL, name TEXT NOT NULL, head BLOB NOT NULL, blob INTEGER NOT NULL,
+    PRIMARY KEY (run, use, name)
 ) STRICT;
 CREATE TABLE outgoing (
-    run INTEGER NOT NULL REFERENCES runs (run), peer TEXT NOT NULL, position INTEGER NOT NULL, payload BLOB NOT NULL, PRIMARY KEY (run, peer, position)
+    run INTEGER NOT NULL REFERENCES runs (run), peer TEXT NOT NULL, position INTEGER NOT NULL, proof BLOB NOT NULL, blob INTEGER NOT NULL,
+    PRIMARY KEY (run, peer, position)
 ) STRICT;
 CREATE TABLE others (identity BLOB NOT NULL, store BLOB NOT NULL, counters BLOB NOT NULL, signature BLOB NOT NULL, PRIMARY KEY (identity, store)) STRICT;
 """

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.deployment.store.arrays import sealed, unsealed
+from sottovoce.deployment.store.blobs import drop
 from sottovoce.deployment.store.chain import BEGINNING, Entry, linked
 from sottovoce.deployment.store.counters import Counters, Proof
 from sottovoce.deployment.store.database import Database, Reached, make_database, nothing
@@ -29,9 +29,14 @@ from sottovoce.deployment.store.rows import (
     append_entry,
     close_served_runs,
     counters_in,
+    drop_arrays,
+    drop_outgoing,
     keep_arrays,
+    keep_outgoing,
     kept_arrays,
+    kept_outgoing,
     number_of,
+    release_outgoing,
     unknown,
 )
 from sottovoce.deployment.store.values import Current, Meter, Outgoing, Reservation, RunRecord
@@ -215,19 +220,17 @@ class Store:
                     f"exchange {position} after exchange {last} was committed: no exchange has two versions. Read `current` and send what waits in "
                     f"`outgoing`."
                 )
-            keep_arrays(connection, run, _STATE, {"": state})
-            keep_arrays(connection, run, _HELD, held)
-            connection.executemany(
-                "INSERT INTO outgoing VALUES (?, ?, ?, ?)",
-                [(run, peer, position, sealed(payload)) for peer, payload in sorted(outgoing.items())],
-            )
+            free = self._write_waiting(connection)
+            length = keep_arrays(connection, run, _STATE, {"": state}) + keep_arrays(connection, run, _HELD, held)
+            length += keep_outgoing(connection, run, position, outgoing, free)
+            drop(connection, free)
             connection.execute(
                 "UPDATE runs SET position = ?, spent = ? WHERE run = ?",
                 (position, json.dumps(dict(spent), allow_nan=False, sort_keys=True), run),
             )
             connection.execute("UPDATE store SET exchanges = exchanges + 1")
-            self._write_waiting(connection)
             counters = counters_in(connection)
+            self._database.expect(length)
         self._forget_waiting()
         return counters
 
@@ -242,15 +245,8 @@ class Store:
     def outgoing(self, digest: bytes) -> list[Outgoing]:
         """What peers have not acknowledged yet, the oldest first."""
         with self._database.reading() as connection:
-            rows = connection.execute(
-                "SELECT peer, position, payload FROM outgoing WHERE run = ? ORDER BY position, peer",
-                (number_of(connection, digest),),
-            ).fetchall()
-        return [
-            Outgoing(peer, position, unsealed(payload, of=f"the message for {peer} in exchange {position}"))
-            for peer, position, payload in rows
-            if position > self._acknowledged.get((digest, peer), -1)
-        ]
+            known = {peer: position for (run, peer), position in self._acknowledged.items() if run == digest}
+            return kept_outgoing(connection, number_of(connection, digest), known)
 
     def acknowledged(self, digest: bytes, peer: str, position: int) -> None:
         """A peer has everything up to this position: it need not be kept any longer.
@@ -263,7 +259,7 @@ class Store:
     def flush(self) -> None:
         """Write acknowledgements and counters of others that wait for the next transaction."""
         with self._database.transaction("flush") as connection:
-            self._write_waiting(connection)
+            drop(connection, self._write_waiting(connection))
             closed = close_served_runs(connection)
         self._forget_waiting()
         if closed:
@@ -281,8 +277,8 @@ class Store:
         """
         with self._database.transaction("finish") as connection:
             run = number_of(connection, digest, ("running",))
-            self._write_waiting(connection)
-            connection.execute("DELETE FROM arrays WHERE run = ?", (run,))
+            drop(connection, self._write_waiting(connection))
+            drop_arrays(connection, run, (_STATE, _HELD))
             if model is not None:
                 keep_arrays(connection, run, _MODEL, {"": model})
             connection.execute("UPDATE runs SET status = 'finished' WHERE run = ?", (run,))
@@ -294,8 +290,8 @@ class Store:
         """Erase a run's key, its state and whatever still waits to be sent; what it cost stays in the ledger."""
         with self._database.transaction("give up") as connection:
             run = number_of(connection, digest, ("running", "finished"))
-            connection.execute("DELETE FROM outgoing WHERE run = ?", (run,))
-            connection.execute("DELETE FROM arrays WHERE run = ? AND use != ?", (run, _MODEL))
+            drop_outgoing(connection, run)
+            drop_arrays(connection, run, (_STATE, _HELD))
             connection.execute("UPDATE runs SET status = 'closed', run_key = NULL WHERE run = ?", (run,))
         self._database.erase()
 
@@ -382,13 +378,14 @@ class Store:
                 f"the ledger in {self.path} has {len(entries)} entries; {counted} were written. Somebody removed some; put back a whole copy."
             )
 
-    def _write_waiting(self, connection: sqlite3.Connection) -> None:
-        for (digest, peer), position in self._acknowledged.items():
-            connection.execute(
-                "DELETE FROM outgoing WHERE run = ? AND peer = ? AND position <= ?",
-                (number_of(connection, digest), peer, position),
-            )
+    def _write_waiting(self, connection: sqlite3.Connection) -> list[int]:
+        """Write what others acknowledged and signed; return rows of bytes that are free now, which the caller uses or drops."""
         self._others.write(connection)
+        return [
+            blob
+            for (digest, peer), position in self._acknowledged.items()
+            for blob in release_outgoing(connection, number_of(connection, digest), peer, position)
+        ]
 
     def _forget_waiting(self) -> None:
         self._acknowledged.clear()
