@@ -12,6 +12,7 @@ import typer
 from cli.test_privacy_commands import PRIVACY
 from sottovoce.cli import app
 from sottovoce.cli.examples import EXAMPLES
+from sottovoce.deployment.identity import new_identity
 
 COMMANDS = sorted(typer.main.get_command(app).commands)
 MINUTES = {"sottovoce reproduce cyffers2022-walk"}  # a reproduction has tests of its own
@@ -75,6 +76,8 @@ def test_examples_run_as_they_stand(sottovoce, tmp_path, command):
     if command == "predict":
         assert sottovoce("run", "my.toml", "problem.dimension=2", "--out", "results").exit_code == 0
         (tmp_path / "new.csv").write_text("a,b\n0.1,0.2\n")
+    if command == "ledger":
+        new_identity("basel", tmp_path / "keys", "localhost:7001")
     for line in EXAMPLES[command]:
         if line in MINUTES:
             continue

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from deployment.ledger.test_head import head_of
 from deployment.ledger.test_ledger import begun
 from deployment.store.stores import exchange
 from sottovoce.accounting import gaussian
+from sottovoce.deployment.identity import new_identity
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 
@@ -99,6 +99,8 @@ def test_nothing_that_decides_privacy_has_a_default(sottovoce, tmp_path):
         (("ledger", "none.ledger"), "sottovoce ledger create"),
         (("ledger", "check", "my.ledger"), "needs FILE and HEAD"),
         (("ledger", "my.ledger", "--budget", "8"), "has no meaning"),
+        (("ledger", "export", "my.ledger", "--as", "basel"), "--folder, --out are not given"),
+        (("ledger", "export", "my.ledger", "--as", "basel", "--folder", "none", "--out", "h"), "There is no key"),
         (("ledger", "cancel", "my.ledger", "none"), "0 runs are called"),
         (CREATE, "there already"),
         ((*CREATE[:2], "b.ledger", *CREATE[3:-1], "lots"), "unlimited"),
@@ -128,7 +130,10 @@ def test_a_head_is_checked_with_exit_code_one_against(sottovoce, created, tmp_pa
     content = created.read_bytes()
     with Store.open(created) as store:
         begun(store, 1, Cost.gaussian(0.5))
-    (tmp_path / "head.json").write_bytes(head_of(created).to_bytes())
+    new_identity("basel", tmp_path / "keys", "localhost:7001")
+    export = ("ledger", "export", created, "--as", "basel", "--folder", tmp_path / "keys", "--out", "head.json")
+    assert sottovoce(*export).exit_code == 0
+    assert "there already" in sottovoce(*export).stderr
     assert sottovoce("ledger", "check", created, "head.json").exit_code == 0
     for each in tmp_path.glob("my.ledger?*"):
         each.unlink()

@@ -53,7 +53,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "gradients": ("--json", "--quiet"),
     "compare": ("--out", "--json", "--quiet"),
     "reproduce": ("--out", "--accept", "--json", "--quiet"),
-    "ledger": ("--name", "--unit", "--adjacency", "--delta", "--budget", "--json", "--quiet"),
+    "ledger": ("--name", "--unit", "--adjacency", "--delta", "--budget", "--as", "--folder", "--out", "--json", "--quiet"),
 }  # fmt: skip
 _FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain", "--show-values", "--proba"}
 # Commands that the family of options alone plays; the second list holds those of real parties.
@@ -291,6 +291,7 @@ def _option_case(random: Random) -> Case:
                 ("create", "new.ledger"),
                 ("config.toml",),
                 ("check", "data.csv", "config.toml"),
+                ("export", "new.ledger"),
                 ("cancel", "none", "run"),
             )
         ),

@@ -30,6 +30,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "ledger": (
         "sottovoce ledger create my.ledger -u record -a replace -d 1e-5 --budget 8",
         "sottovoce ledger my.ledger",
+        "sottovoce ledger export my.ledger --as basel --folder keys --out head.json",
+        "sottovoce ledger check my.ledger head.json",
     ),
 }
 

@@ -49,6 +49,9 @@ def ledger(
     adjacency: Annotated[str | None, typer.Option("--adjacency", "-a", help="replace or add-remove.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", "-d", help="At which all runs are summed.")] = None,
     budget: Annotated[str | None, typer.Option("--budget", "-b", help="The most epsilon, or unlimited.")] = None,
+    signer: Annotated[str | None, typer.Option("--as", help="Whose key signs a head.")] = None,
+    folder: Annotated[Path | None, typer.Option("--folder", "-f", help="Where that key is.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the head is written.")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -58,11 +61,16 @@ def ledger(
 
     create FILE begins one, with --unit, --adjacency, --delta and --budget.
 
+    export FILE writes a head, signed with a key (--as, --folder), to --out: deposit it elsewhere.
+
     check FILE HEAD compares it with a head that was deposited elsewhere.
 
     cancel FILE RUN gives back what a run reserved, if it has sent nothing.
     """
-    given = {"--name": name, "--unit": unit, "--adjacency": adjacency, "--delta": delta, "--budget": budget}
+    given = {
+        "--name": name, "--unit": unit, "--adjacency": adjacency, "--delta": delta, "--budget": budget,
+        "--as": signer, "--folder": folder, "--out": out,
+    }  # fmt: skip
     asked = _Asked({option: value for option, value in given.items() if value is not None}, as_json, quiet)
     use, rest = (words[0], words[1:]) if words[0] in _USES else ("show", words)
     act, needed, options = _USES[use]
@@ -101,10 +109,10 @@ def _show(asked: _Asked, file: str) -> None:
 def _create(asked: _Asked, file: str) -> None:
     from sottovoce.deployment.ledger import create_ledger
 
-    missing = [option for option in ("--unit", "--adjacency", "--delta", "--budget") if option not in asked.options]
+    missing = _missing(asked, "--unit", "--adjacency", "--delta", "--budget")
     if missing:
         raise ConfigError(
-            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given. A ledger counts for one unit, adjacency and delta, up to one budget, for "
+            f"{missing} not given. A ledger counts for one unit, adjacency and delta, up to one budget, for "
             f"ever: none of them has a default. Example: sottovoce ledger create {file} --unit record --adjacency replace --delta 1e-5 --budget 8"
         )
     named = asked.options.get("--name", Path(file).stem)
@@ -120,6 +128,36 @@ def _create(asked: _Asked, file: str) -> None:
     kept = "It holds keys and models without noise while runs last: keep it private, on a local disk, and close runs before you copy it."
     said = f"The ledger of {named!r} begins in {file}."
     show({"created": file, "name": named}, as_json=asked.as_json, text=said if asked.quiet else f"{said} {kept}")
+
+
+def _export(asked: _Asked, file: str) -> None:
+    from sottovoce import durable_files
+    from sottovoce.deployment.identity import load_identity
+    from sottovoce.deployment.ledger import Ledger, export_head
+    from sottovoce.deployment.store import Store
+
+    missing = _missing(asked, "--as", "--folder", "--out")
+    if missing:
+        raise ConfigError(
+            f"{missing} not given. A head is signed by its owner and written to a file. Example: sottovoce ledger export {file} --as basel --folder keys "
+            f"--out head.json"
+        )
+    out = asked.options["--out"]
+    if out.exists():
+        raise ConfigError(
+            f"{out} is there already, perhaps an earlier head. Choose another name: earlier heads stay worth comparing."
+        )
+    signer = load_identity(asked.options["--as"], asked.options["--folder"])
+    with Store.open(file, writer=False) as store:
+        head = export_head(Ledger(store), signer)
+    try:
+        durable_files.write(out, head.to_bytes())
+    except OSError as error:
+        raise ConfigError(f"{out} cannot be written ({error.strerror or error}). Choose another place.") from error
+    said = f"The head of {head.name!r} with {head.entries} entries is in {out}."
+    advice = "Deposit it where this ledger is not; `sottovoce ledger check` compares them. It names runs in numbers only, and holds no secret."
+    value = {"head": str(out), "entries": head.entries, "hash": head.hash}
+    show(value, as_json=asked.as_json, text=said if asked.quiet else f"{said} {advice}")
 
 
 def _check(asked: _Asked, file: str, head_file: str) -> None:
@@ -163,9 +201,15 @@ _CREATE = ("--name", "--unit", "--adjacency", "--delta", "--budget")
 _USES: dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]] = {
     "show": (_show, ("FILE",), ()),
     "create": (_create, ("FILE",), _CREATE),
+    "export": (_export, ("FILE",), ("--as", "--folder", "--out")),
     "check": (_check, ("FILE", "HEAD"), ()),
     "cancel": (_cancel, ("FILE", "RUN"), ()),
 }
+
+
+def _missing(asked: _Asked, *options: str) -> str:
+    missing = [option for option in options if option not in asked.options]
+    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'}" if missing else ""
 
 
 def _sentence(book: "Ledger", totals: "Totals") -> str:

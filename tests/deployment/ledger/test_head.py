@@ -4,23 +4,18 @@ import json
 import shutil
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from deployment.store.stores import begun, made
+from sottovoce.deployment.identity import new_identity
 from sottovoce.deployment.ledger import Head, Ledger, disagreement, export_head, read_head
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.errors import ConfigError, ProtocolError
 
 
-class Owner:
-    """Signs as an identity does."""
-
-    key = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
-    public_key = key.public_key().public_bytes_raw()
-
-    def sign(self, purpose, message):
-        return self.key.sign(b"sottovoce/" + purpose.encode() + b"/1\0" + message)
+@pytest.fixture(scope="session")
+def owner(tmp_path_factory):
+    return new_identity("basel", tmp_path_factory.mktemp("keys") / "keys", "localhost:7001")
 
 
 @pytest.fixture
@@ -31,9 +26,9 @@ def path(tmp_path):
     return path
 
 
-def head_of(path):
+def head_of(path, owner):
     with Store.open(path, writer=False) as store:
-        return export_head(Ledger(store), Owner())
+        return export_head(Ledger(store), owner)
 
 
 def compared(path, head):
@@ -41,8 +36,8 @@ def compared(path, head):
         return disagreement(Ledger(store), head)
 
 
-def test_a_ledger_agrees_with_its_head_now_and_when_it_has_grown(path):
-    head = head_of(path)
+def test_a_ledger_agrees_with_its_head_now_and_when_it_has_grown(path, owner):
+    head = head_of(path, owner)
     assert (head.entries, head.runs, head.name) == (2, 1, "patients")
     assert head.epsilon == Cost.gaussian(0.1).epsilon(1e-5)
     assert Head.parse(head.to_bytes()) == head
@@ -52,11 +47,11 @@ def test_a_ledger_agrees_with_its_head_now_and_when_it_has_grown(path):
     assert compared(path, head) == ""
 
 
-def test_a_ledger_put_back_from_a_copy_contradicts_its_head(path, tmp_path):
+def test_a_ledger_put_back_from_a_copy_contradicts_its_head(path, owner, tmp_path):
     shutil.copy(path, tmp_path / "older")
     with Store.open(path) as store:
         begun(store, bytes(32), "second")
-    head = head_of(path)
+    head = head_of(path, owner)
     path.with_name(path.name + ".lock").unlink()
     shutil.copy(tmp_path / "older", path)
     assert "an older copy was put back" in compared(path, head)
@@ -65,15 +60,15 @@ def test_a_ledger_put_back_from_a_copy_contradicts_its_head(path, tmp_path):
     assert "written anew" in compared(path, head)
 
 
-def test_a_head_of_another_ledger_is_refused(path, tmp_path):
+def test_a_head_of_another_ledger_is_refused(path, owner, tmp_path):
     (tmp_path / "other").mkdir()
     with pytest.raises(ConfigError, match="its own heads"):
-        compared(made(tmp_path / "other"), head_of(path))
+        compared(made(tmp_path / "other"), head_of(path, owner))
 
 
 @pytest.mark.parametrize("field", ["entries", "hash", "epsilon", "name", "store", "at", "runs", "delta"])
-def test_no_field_of_a_head_can_be_changed(path, field):
-    values = json.loads(head_of(path).to_bytes())
+def test_no_field_of_a_head_can_be_changed(path, owner, field):
+    values = json.loads(head_of(path, owner).to_bytes())
     values[field] = (
         values[field] + 1 if isinstance(values[field], int | float) else values[field].replace("0", "1") + "0"
     )

@@ -15,9 +15,8 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
+from sottovoce.deployment.identity import verify
+from sottovoce.deployment.identity.refusals import Forged
 from sottovoce.errors import ProtocolError
 
 STORE_ID_BYTES = 16
@@ -85,9 +84,8 @@ def signed_by(identity_key: bytes, purpose: str, content: bytes, signature: byte
         content: what was signed.
         signature: 64 bytes.
     """
-    signed = b"sottovoce/" + purpose.encode("ascii") + b"/1\0" + content
     try:
-        Ed25519PublicKey.from_public_bytes(identity_key).verify(signature, signed)
-    except (InvalidSignature, ValueError):
+        verify(identity_key, purpose, content, signature)
+    except Forged:
         return False
     return True
