@@ -78,6 +78,8 @@ def test_examples_run_as_they_stand(sottovoce, tmp_path, command):
         (tmp_path / "new.csv").write_text("a,b\n0.1,0.2\n")
     if command == "ledger":
         new_identity("basel", tmp_path / "keys", "localhost:7001")
+    if command == "roster":
+        assert sottovoce(*EXAMPLES["keys"][0].split()[1:]).exit_code == 0
     for line in EXAMPLES[command]:
         if line in MINUTES:
             continue

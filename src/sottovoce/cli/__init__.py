@@ -27,9 +27,11 @@ from sottovoce.cli.ledger import ledger
 from sottovoce.cli.listing import list_choices
 from sottovoce.cli.new import new
 from sottovoce.cli.output import complain, paragraph, show
+from sottovoce.cli.own_keys import keys
 from sottovoce.cli.pairwise import pairwise
 from sottovoce.cli.predict import predict
 from sottovoce.cli.reproduce import reproduce
+from sottovoce.cli.roster import roster
 from sottovoce.cli.run import run
 from sottovoce.cli.train import train
 from sottovoce.errors import BudgetExhausted, ConfigError, SottovoceError
@@ -100,7 +102,7 @@ def main_options(
 
 for _command in (
     demo, new, check, run, train, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs,
-    doctor, ledger,
+    doctor, ledger, keys, roster,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices")
     app.command(_name, epilog=epilog(_name))(_command)

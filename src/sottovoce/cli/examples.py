@@ -33,6 +33,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sottovoce ledger export my.ledger --as basel --folder keys --out head.json",
         "sottovoce ledger check my.ledger head.json",
     ),
+    "keys": (
+        "sottovoce keys new ward-1 --address 127.0.0.1:7443 --folder keys",
+        "sottovoce keys show ward-1 --folder keys",
+    ),
+    "roster": ("sottovoce roster add keys/ward-1.entry.json", "sottovoce roster show"),
 }
 
 

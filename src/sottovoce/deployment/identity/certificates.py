@@ -16,6 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from sottovoce.errors import ConfigError
 
 _LARGEST = 4096  # bytes of a certificate; ours have about 450
+_RENEW = "`sottovoce keys renew` makes a new one."
 _EARLIER = dt.timedelta(days=1)  # for clocks that are slow
 
 
@@ -68,14 +69,13 @@ def valid_until(der: bytes) -> dt.datetime:
     return x509.load_der_x509_certificate(der).not_valid_after_utc
 
 
-def check_certificate(der: bytes, *, owner: str, identity_key: bytes, now: dt.datetime | None = None) -> None:
-    """Refuse a certificate that gRPC would not take, or not for this party, or not at this time.
+def check_certificate(der: bytes, *, owner: str, identity_key: bytes) -> None:
+    """Refuse a certificate that gRPC would not take, or that is not this party's.
 
     Args:
         der: the certificate.
         owner: whose it is, for the message.
         identity_key: the public key after which it has to be named.
-        now: the time at which it must be valid; left out: now. A roster that is only read, to show it, may be older.
 
     Raises:
         ConfigError: with what is wrong, and what to do.
@@ -83,24 +83,27 @@ def check_certificate(der: bytes, *, owner: str, identity_key: bytes, now: dt.da
     certificate = _parsed(der, owner)
     key = certificate.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ConfigError(
-            f"The certificate of {owner} has no P-256 key, and gRPC takes no other. `sottovoce keys renew` makes a new one."
-        )
+        raise ConfigError(f"The certificate of {owner} has no P-256 key, and gRPC takes no other. {_RENEW}")
     try:
         certificate.verify_directly_issued_by(certificate)
     except (InvalidSignature, ValueError, TypeError) as error:
-        raise ConfigError(
-            f"The certificate of {owner} is not signed by its own key. `sottovoce keys renew` makes a new one."
-        ) from error
+        raise ConfigError(f"The certificate of {owner} is not signed by its own key. {_RENEW}") from error
     if _names(certificate) != [server_name(identity_key)]:
-        raise ConfigError(
-            f"The certificate of {owner} is made out for somebody else. `sottovoce keys renew` makes a new one."
-        )
+        raise ConfigError(f"The certificate of {owner} is made out for somebody else. {_RENEW}")
+
+
+def check_valid(der: bytes, *, owner: str, now: dt.datetime | None = None) -> None:
+    """Refuse a certificate that is not valid now, or at another time.
+
+    Raises:
+        ConfigError: with its date, and what to do.
+    """
+    certificate = _parsed(der, owner)
     now = now or dt.datetime.now(dt.UTC)
     if now >= certificate.not_valid_after_utc:
         raise ConfigError(
             f"The certificate of {owner} has expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; one that is valid is needed. "
-            f"{owner} makes one with `sottovoce keys renew`, and all put the new entry into their rosters."
+            f"{owner} makes one with `sottovoce keys renew`, and everybody adds the new entry with `sottovoce roster renew`."
         )
     if now < certificate.not_valid_before_utc:
         raise ConfigError(

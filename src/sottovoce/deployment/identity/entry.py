@@ -15,7 +15,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sottovoce.deployment.identity.certificates import check_certificate, server_name, valid_until
+from sottovoce.deployment.identity.certificates import check_certificate, check_valid, server_name, valid_until
 from sottovoce.deployment.identity.fingerprint import fingerprint
 from sottovoce.deployment.identity.names import check_name, check_role, split_address
 from sottovoce.deployment.identity.refusals import Forged
@@ -64,11 +64,11 @@ class Entry:
         """When the certificate ends."""
         return valid_until(self.certificate)
 
-    def check(self, *, now: dt.datetime | None = None) -> None:
-        """Refuse an entry that is not whole, not signed by its owner, or whose certificate is of no use now.
+    def check(self) -> None:
+        """Refuse an entry that is not whole, or not signed by its owner; its certificate may have expired.
 
         Raises:
-            ConfigError: a field is wrong, or the certificate has expired.
+            ConfigError: a field is wrong.
             Forged: the signature does not fit.
         """
         check_name(self.name)
@@ -80,7 +80,15 @@ class Entry:
             raise Forged(
                 f"The entry of {self.name} is not signed by the key in it: something in it was changed. Ask {self.name} for its entry again."
             ) from error
-        check_certificate(self.certificate, owner=self.name, identity_key=self.identity_key, now=now)
+        check_certificate(self.certificate, owner=self.name, identity_key=self.identity_key)
+
+    def check_valid(self, now: dt.datetime | None = None) -> None:
+        """Refuse an entry whose certificate is not valid now, or at another time.
+
+        Raises:
+            ConfigError: with the date.
+        """
+        check_valid(self.certificate, owner=self.name, now=now)
 
     def as_json(self) -> dict[str, str]:
         """Plain texts, as files hold them."""

@@ -32,15 +32,22 @@ class Roster:
     entries: tuple[Entry, ...]
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], *, now: dt.datetime | None = None) -> "Roster":
-        """A roster of entries that are all signed, valid now, and differ in name, key, address and certificate.
+    def of(cls, entries: Sequence[Entry], *, expired: bool = False, now: dt.datetime | None = None) -> "Roster":
+        """A roster of entries that are all signed and valid, and differ in name, key, address and certificate.
+
+        Args:
+            entries: in any order.
+            expired: whether certificates may have expired: to look at a roster, never to run with it.
+            now: the time at which they have to be valid; left out: now.
 
         Raises:
             ConfigError: an entry is of no use, or two have something in common that only one may have.
             Forged: an entry is not signed by its owner.
         """
         for entry in entries:
-            entry.check(now=now)
+            entry.check()
+            if not expired:
+                entry.check_valid(now)
         _refuse_duplicates(entries)
         return cls(tuple(sorted(entries, key=lambda entry: entry.name)))
 
@@ -101,7 +108,13 @@ class Roster:
         Raises:
             ConfigError: somebody has the name, key, address or certificate already.
         """
-        return Roster.of([*self.entries, entry])
+        entry.check_valid()
+        if entry.name in self:
+            raise ConfigError(
+                f"{entry.name} is in the roster already. For its newer address or certificate use sottovoce roster renew; for another key ask "
+                f"{entry.name} by voice, then use sottovoce roster remove and sottovoce roster add."
+            )
+        return Roster.of([*self.entries, entry], expired=True)
 
     def removed(self, name: str) -> "Roster":
         """The roster without one member.
@@ -124,7 +137,8 @@ class Roster:
                 f"The new entry of {entry.name} has another {'role' if entry.role != old.role else 'identity key'}; only address and certificate may "
                 f"be renewed. Ask {entry.name} by voice; if it has lost its key, use roster remove and roster add."
             )
-        return Roster.of([*self.removed(entry.name), entry])
+        entry.check_valid()
+        return Roster.of([*self.removed(entry.name), entry], expired=True)
 
     def as_json(self) -> dict[str, Any]:
         """What the file holds."""
@@ -135,8 +149,12 @@ class Roster:
         durable_files.write_json(path, self.as_json())
 
 
-def load_roster(path: Path, *, now: dt.datetime | None = None) -> Roster:
+def load_roster(path: Path, *, expired: bool = False) -> Roster:
     """Read a roster and check everything in it.
+
+    Args:
+        path: of the file.
+        expired: whether certificates may have expired: to look at a roster, never to run with it.
 
     Raises:
         ConfigError: it cannot be read, or an entry is of no use.
@@ -147,9 +165,8 @@ def load_roster(path: Path, *, now: dt.datetime | None = None) -> Roster:
         raise ConfigError(
             f"{path} has to hold a list of entries and nothing else. `sottovoce roster add` writes such a file."
         )
-    return Roster.of(
-        [entry_from_json(each, f"{path}: entry {number}") for number, each in enumerate(value["entries"], 1)], now=now
-    )
+    entries = [entry_from_json(each, f"{path}: entry {number}") for number, each in enumerate(value["entries"], 1)]
+    return Roster.of(entries, expired=expired)
 
 
 def load_entry(path: Path) -> Entry:
@@ -164,6 +181,7 @@ def load_entry(path: Path) -> Entry:
         raise ConfigError(f"{path} has to hold one entry and nothing else. `sottovoce keys new` writes such a file.")
     entry = entry_from_json(value["entry"], str(path))
     entry.check()
+    entry.check_valid()
     return entry
 
 

@@ -34,6 +34,7 @@ from sottovoce.deployment.transports.outgoing import METHOD, PART, Outgoing
 
 LARGEST_BLOB = 2**26  # 64 MiB, 8 million parameters
 _CLOSING = 3.0  # seconds
+_AHEAD = 4 * 2**20
 _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", PART),
     ("grpc.max_send_message_length", PART),
@@ -51,6 +52,9 @@ _SERVER_OPTIONS = [
     *_OPTIONS,
     ("grpc.so_reuseport", 0),  # a second process on the same port is refused, rather than given every other message
     ("grpc.max_concurrent_streams", 4),
+    # What one stream may send ahead of being read: enough for distant parties, and no more than this, however fast they are.
+    ("grpc.http2.lookahead_bytes", _AHEAD),
+    ("grpc.http2.bdp_probe", 0),
 ]
 
 
@@ -72,7 +76,7 @@ class GrpcTransport:
         if roster[identity.name].certificate != identity.certificate:
             raise ConfigError(
                 f"The roster lists another certificate of {identity.name} than the one in this party's key file, so that the others would refuse it. "
-                "Put this party's newest entry into every roster: sottovoce roster add --renew."
+                "Put this party's newest entry into every roster: sottovoce roster renew."
             )
         if listen:
             split_address(listen)
