@@ -1,11 +1,17 @@
 import math
+import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.deployment.privacy import choose_fraction_bits, deployed_guarantee, gradient_arithmetic
+from sottovoce.deployment.privacy import (
+    choose_fraction_bits,
+    deployed_guarantee,
+    gradient_arithmetic,
+    guarantee_of_party,
+)
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import ConfigError, UnsupportedClaim
 
@@ -249,3 +255,54 @@ def test_chosen_fraction_bits_give_noise_enough_units_and_a_charge_below_a_perce
 def test_bits_are_chosen_by_the_noise_where_no_guarantee_is_finite(problem):
     assert chosen(problem, noise=sv.noise.local_graph_homomorphic(GAUSSIAN)) == 20
     assert chosen(problem, noise=sv.noise.none()) == 24
+
+
+def test_a_proof_that_is_not_on_the_list_is_not_used(problem, monkeypatch):
+    """However small its number: the accountant would state it, a deployed run does not."""
+    from sottovoce.accounting.proofs.proof import Proof, Statement
+    from sottovoce.accounting.tradeoff import GaussianTradeoff
+
+    before = stated(problem)
+    small = Proof(
+        "new",
+        where=frozenset(),
+        states=lambda evidence, agent: Statement(GaussianTradeoff(1e-6), 1e-6, "exact", "Because.", "The linear view"),
+    )
+    smallest = sys.modules["sottovoce.accounting.account"]._smallest
+    monkeypatch.setattr(smallest, "__defaults__", ((*smallest.__defaults__[0], small),))
+    assert exact(problem).mu == 1e-6
+    assert stated(problem).cost == before.cost
+
+
+def test_the_list_of_proofs_is_the_one_that_the_page_explains():
+    from sottovoce.deployment.privacy.proofs import PROOFS
+
+    assert [proof.name for proof in PROOFS] == ["no noise", "Laplace rounds", "sent messages"]
+
+
+def test_a_party_computes_its_guarantee_from_its_own_problem(problem):
+    noise = sv.noise.independent(GAUSSIAN)
+    run = PublicRun(
+        topology=sv.topologies.ring(K), algorithm=ATC, noise=noise, rounds=10, batch_size=8, initial_model=np.zeros(D)
+    )
+    own = sv.problems.logistic_regression(problem.features[2:3], problem.labels[2:3]).with_clipping(1.0, "l2")
+    given = {
+        "agent": 2, "fraction_bits": 24, "collude": "all", "relay_trusted": False, "released_to": "own", "losses": None, "unit": "record",
+        "adjacency": "replace",
+    }  # fmt: skip
+    found = guarantee_of_party(run, own, **given)
+    assert found.cost.value == pytest.approx(
+        math.sqrt(10) * 0.1 * 2.0 / 8, rel=1e-3
+    )  # the batch, not the records, divides
+    assert found.guarantee.agent == 2
+    assert guarantee_of_party(run, problem, **given).cost == found.cost
+    with pytest.raises(ConfigError, match="agents"):
+        guarantee_of_party(run, sv.problems.mean_estimation(np.zeros((2, 3, D)), radius=1.0), **given)
+
+
+def test_a_gradient_that_adds_the_model_is_charged_at_points_beyond_the_lattice(problem):
+    """What is received is not saturated, so that CTA takes gradients at larger models than ATC does."""
+    ridged = sv.problems.logistic_regression(problem.features, problem.labels, ridge=0.1).with_clipping(1.0, "l2")
+    atc, cta = (stated(ridged, algorithm, unit="record") for algorithm in (ATC, sv.algorithms.cta(step_size=0.1)))
+    assert atc.floating_point < cta.floating_point
+    assert stated(problem, unit="record").floating_point < atc.floating_point
