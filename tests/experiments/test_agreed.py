@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.parties import COUNTS, HOSPITALS, ROSTER, Entry, config, tables, write_files
+from sottovoce.deployment.identity import Roster, load_roster, new_identity, renew_identity
 from sottovoce.deployment.terms import Agreement, differences
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.experiments import agreement, build, own_guarantee, own_problem, parse, public_parts
@@ -200,3 +201,19 @@ def test_a_simulation_of_the_same_file_has_the_agreed_numbers(tmp_path):
     assert tuple(sensitivities(simulated)) == agreed.protection.sensitivity
     links = agreed.learning.networks[0].rounds[0]
     np.testing.assert_array_equal(links.weights, simulated.topology.link_weights)
+
+
+def test_a_roster_of_signed_entries_names_the_members(tmp_path):
+    keys = [
+        new_identity(name, tmp_path, f"127.0.0.1:{7000 + number}")
+        for number, name in enumerate(("chur", "basel", "bern"))
+    ]
+    roster = Roster.of([key.entry() for key in keys])
+    roster.save(tmp_path / "roster.json")
+    made = agreement(config(), load_roster(tmp_path / "roster.json"))
+    assert made.agents == HOSPITALS
+    assert {member.name: member.key for member in made.members} == {
+        key.entry().name: key.entry().identity_key.hex() for key in keys
+    }
+    moved = roster.replaced(renew_identity("bern", tmp_path, address="127.0.0.1:9000").entry())
+    assert agreement(config(), moved).digest == made.digest  # where a party listens is not agreed on

@@ -12,6 +12,7 @@ and who is given which model. What is not said is taken at its worst.
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from sottovoce.deployment.terms.agreement_faults import faults
@@ -160,7 +161,7 @@ class Protection:
     same_model: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Agreement:
     """What the parties of a run agree on.
 
@@ -229,7 +230,7 @@ class Agreement:
         """The one way to write this agreement."""
         return to_bytes(self)
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """32 bytes that stand for everything in it."""
         return hashlib.sha256(_LABEL + self.canonical()).digest()
