@@ -8,7 +8,7 @@ from deployment.store.stores import AGREEMENT, RUN_KEY, exchange
 from sottovoce.accounting import gaussian
 from sottovoce.deployment.ledger import Created, Ledger, Released, Reserved, create_ledger
 from sottovoce.deployment.privacy import Cost
-from sottovoce.deployment.store import Store, StoreError
+from sottovoce.deployment.store import Store, StoreError, linked
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice
 
 TERMS = {"name": "patients", "unit": "record", "adjacency": "replace", "delta": 1e-5, "budget": 2.0}
@@ -179,6 +179,22 @@ def test_a_changed_or_removed_entry_is_found(tmp_path, number, kind):
     for writer in (False, True):
         with pytest.raises(StoreError, match=r"not what was written|removed"):
             Store.open(path, writer=writer)
+
+
+def test_an_entry_that_was_changed_with_its_hash_is_found_at_the_next(tmp_path):
+    path = made(tmp_path)
+    with Store.open(path) as store:
+        begun(store, 1, Cost.gaussian(0.1))
+        begun(store, 2, Cost.gaussian(0.2))
+        first, second, _ = store.entries()
+    changed = linked(1, first.hash, second.body.replace(b"0.1", b"0.0"))
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TRIGGER ledger_keeps")
+    connection.execute("UPDATE ledger SET body = ?, hash = ? WHERE number = 1", changed[1:])
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="entry 2 of the ledger is not what was written"):
+        Store.open(path)
 
 
 def test_a_changed_data_file_is_recorded_and_resets_nothing(tmp_path, store):

@@ -151,6 +151,16 @@ def test_a_writer_who_ignores_the_lock_is_noticed(path):
         assert store.run(DIGEST).position == -1
 
 
+def test_a_commit_waits_for_the_disk(path):
+    """What only a loss of power would show: the file says how it is written, and SQLite keeps to it."""
+    with Store.open(path) as store:
+        asked = {
+            name: store._database.connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "page_size")
+        }
+    assert asked == {"journal_mode": "wal", "synchronous": 2, "page_size": 65536}
+
+
 def test_a_reader_reads_a_closed_store(path):
     with Store.open(path) as store:
         begun(store)
