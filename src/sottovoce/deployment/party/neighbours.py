@@ -1,0 +1,55 @@
+"""Whom a party talks to in a run: who has been greeted, and who waits for what.
+
+Every start of a process begins with a greeting, which the other end answers with its own; until both know each other's fresh bytes nothing can be
+sealed. Greetings are repeated until they are answered.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+FIRST_WAIT = 0.2  # seconds until a greeting is repeated
+LONGEST_WAIT = 3.0
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """What is known of one other party."""
+
+    start: bytes | None = None  # the fresh bytes of the start that was greeted last; None: not greeted
+    knows_me: bool = False  # it has taken in the greeting of this start
+    due: float = -math.inf  # when it is greeted again
+    wait: float = FIRST_WAIT
+    settled: bool = False  # it said that it waits for no receipt
+    reminded: float = -math.inf
+    refusal: str | None = None  # why its last greeting was refused
+
+
+class Neighbours:
+    """All others that a party exchanges messages or keys with at some time of the run."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._known = {name: Neighbour() for name in sorted(names)}
+
+    def __getitem__(self, name: str) -> Neighbour:
+        return self._known[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def items(self) -> Iterator[tuple[str, Neighbour]]:
+        """Names and what is known of each."""
+        return iter(self._known.items())
+
+    def to_greet(self, now: float) -> list[str]:
+        """Who is to be greeted now; each waits longer for its next time."""
+        found = []
+        for name, each in self._known.items():
+            if not each.knows_me and each.due <= now:
+                found.append(name)
+                each.due, each.wait = now + each.wait, min(2 * each.wait, LONGEST_WAIT)
+        return found
+
+    def next_due(self) -> float | None:
+        """When the next greeting is to be repeated; None where all were answered."""
+        return min((each.due for each in self._known.values() if not each.knows_me), default=None)

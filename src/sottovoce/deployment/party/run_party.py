@@ -1,0 +1,220 @@
+"""`run_party`: one party in one run, from the first greeting, or from wherever a crash left it, to the last receipt.
+
+    reserve, or find the run in the store -> count this start -> greet -> one exchange after the other -> model -> stay until all is acknowledged
+
+Everything that a run needs is handed in: this module reads no configuration and no data, and knows no command line.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sottovoce.deployment.identity import Identity, Roster, Session, fresh_boot, new_run_key
+from sottovoce.deployment.party import wire
+from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.journal import Journal
+from sottovoce.deployment.party.loop import Loop, Phase, all_others
+from sottovoce.deployment.party.neighbours import Neighbours
+from sottovoce.deployment.party.post import Post
+from sottovoce.deployment.party.quiet import keep_memory_private
+from sottovoce.deployment.party.work import Work
+from sottovoce.deployment.store import Meter, Reservation, RunRecord, Store
+from sottovoce.deployment.terms import Agreement
+from sottovoce.deployment.transports import Transport
+from sottovoce.errors import ConfigError, ProtocolError
+from sottovoce.wording import brief
+
+LONGEST_PAUSE = 0.5  # seconds between two looks at the clock
+
+
+class OthersMissing(ProtocolError):
+    """Others were not heard of for as long as the agreement waits. Nothing is lost: the same command goes on."""
+
+
+class Progress(NamedTuple):
+    """Where a party stands, for people who look on."""
+
+    phase: Phase
+    position: int
+    end: int
+    awaited: tuple[str, ...]
+    seconds: float  # of the last exchange; 0 before the first one
+    resends: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one party is, apart from the run.
+
+    Attributes:
+        identity: its keys.
+        roster: it and the others.
+        store: of its data set, open for writing.
+        transport: not open yet; it is closed at the end.
+        folder: where the log and the measures go.
+    """
+
+    identity: Identity
+    roster: Roster
+    store: Store
+    transport: Transport
+    folder: Path
+
+    def __repr__(self) -> str:
+        return f"<Place of {self.identity.name} among {len(self.roster)} members>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """How a run ended for one party.
+
+    Attributes:
+        model: [d] float64; [0] for a relay.
+        unacknowledged: who has not said that it has everything; `run_party` again serves them.
+    """
+
+    model: np.ndarray
+    unacknowledged: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Served: {len(self.model)} parameters, {len(self.unacknowledged)} others still to be served>"
+
+
+class _Onlooker:
+    """The clock, the log, and the hook of tests."""
+
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self, journal: Journal, moment: Callable[[str], None]) -> None:
+        self.log, self.moment = journal.log, moment
+
+
+def run_party(
+    agreement: Agreement,
+    place: Place,
+    work_of: Callable[[Session], Work],
+    *,
+    reserve: Callable[[], Reservation],
+    spent: Callable[[int], Meter],
+    progress: Callable[[Progress], None] = lambda progress: None,
+    moment: Callable[[str], None] = lambda name: None,
+) -> Served:
+    """Take part in a run until it is done, or until others were not heard of for too long.
+
+    Args:
+        agreement: what this party has accepted.
+        place: who and where it is.
+        work_of: makes what it does, from the session that gives keys for shared noise.
+        reserve: the entry of the ledger for this run; asked once, before anything is sent.
+        spent: position -> the meter after that exchange.
+        progress: told from time to time.
+        moment: called before and after everything that a crash could fall into, for tests that end the process there.
+
+    Raises:
+        BudgetExhausted: the ledger does not allow the run; nothing was sent.
+        OthersMissing: others were not heard of within the agreement's time limit; call again to go on.
+        RestoredBackup: others have seen more of this store than it holds; nothing more is sent.
+        ProtocolError: a neighbour has other terms, or contradicts itself.
+        StoreError: the disk failed; nothing of the exchange was sent.
+    """
+    keep_memory_private()
+    record = _begun(agreement, place.store, reserve)
+    if record.run_key is None:
+        model = place.store.model(agreement.digest)
+        assert model is not None  # a run that was begun and has no key any more is finished
+        return Served(model=model, unacknowledged=())
+    journal = Journal(place.folder)
+    try:
+        place.transport.open()
+        return _take_part(
+            agreement, place, record.run_key, work_of, spent, _Onlooker(journal, moment), journal, progress
+        )
+    finally:
+        place.transport.close()
+        journal.close()
+
+
+def _begun(agreement: Agreement, store: Store, reserve: Callable[[], Reservation]) -> RunRecord:
+    """The run in the store, begun now unless it was before."""
+    record = store.run(agreement.digest)
+    if record is None:
+        return store.begin_run(agreement.digest, agreement.run, agreement.canonical(), reserve(), new_run_key())
+    if record.status == "cancelled":
+        raise ConfigError(
+            f"the run {brief(agreement.run)!r} was cancelled in this store, and nothing more is sent in it. Agree on a run with another name."
+        )
+    return record
+
+
+def _take_part(
+    agreement: Agreement,
+    place: Place,
+    run_key: bytes,
+    work_of: Callable[[Session], Work],
+    spent: Callable[[int], Meter],
+    watch: _Onlooker,
+    journal: Journal,
+    progress: Callable[[Progress], None],
+) -> Served:
+    largest = wire.PREFIX + 8 * agreement.dimension
+    _check_room(place.transport, largest)
+    session = Session(
+        place.identity, place.roster, agreement.digest, agreement.run, run_key, fresh_boot(), largest_payload=largest
+    )
+    work = work_of(session)
+    book = Book(
+        place.store,
+        agreement.digest,
+        place.identity,
+        place.roster,
+        hears_first=work.hears_first,
+        end=work.end,
+        spent=spent,
+    )
+    session.remember(book.run_keys)
+    post = Post(session, place.transport, Neighbours(all_others(work, range(work.end))), book, watch)
+    seconds: list[float] = [0.0]
+
+    def measure(position: int, took: float) -> None:
+        seconds[0] = took
+        journal.measure(position=position, seconds=round(took, 6), bytes=post.sent_bytes, resends=post.resends)
+
+    loop = Loop(work, book, post, watch, measure)
+    watch.log("started", boot=book.boots, position=loop.position, party=place.identity.name, run=agreement.run)
+    while not loop.advance(LONGEST_PAUSE):
+        progress(_progress(loop, post, work.end, seconds[0]))
+        if watch.clock() - loop.progressed > agreement.time_limit:
+            break
+    progress(_progress(loop, post, work.end, seconds[0]))
+    missing = loop.awaited()
+    watch.log("stopped", phase=loop.phase, position=loop.position, missing=missing)
+    if loop.model is None:
+        raise _missing(loop, post, agreement)
+    return Served(model=loop.model, unacknowledged=tuple(missing))
+
+
+def _progress(loop: Loop, post: Post, end: int, seconds: float) -> Progress:
+    return Progress(loop.phase, loop.position, end, tuple(loop.awaited()), seconds, post.resends)
+
+
+def _check_room(transport: Transport, largest: int) -> None:
+    """Refuse a model whose messages do not fit into a blob, before anything is sent."""
+    needed = largest + 1024  # the header of a sealed message
+    if needed > transport.max_blob:
+        raise ConfigError(
+            f"a message of this run has up to {needed:,} bytes, and this transport carries {transport.max_blob:,}. Agree on a smaller model."
+        )
+
+
+def _missing(loop: Loop, post: Post, agreement: Agreement) -> OthersMissing:
+    """Who was not heard of, with what was refused of them."""
+    refusals = [f"{name}: {each.refusal}" for name, each in post.neighbours.items() if each.refusal is not None]
+    reasons = f" Refused of them: {brief(' '.join(refusals), 600)}" if refusals else ""
+    return OthersMissing(
+        f"{', '.join(loop.awaited()) or 'the others'} were not heard of for {agreement.time_limit} seconds, at exchange {loop.position} of the run "
+        f"{brief(agreement.run)!r}. Ask them to start, and start this party again with the same command: it goes on where it is.{reasons}"
+    )

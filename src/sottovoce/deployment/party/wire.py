@@ -1,0 +1,120 @@
+"""What one party sends another: a greeting in the open, everything else sealed.
+
+    greeting    H | answer wanted | known start | proof | number of proofs | proofs | hello
+    sealed      S | box                                      box opens to: receipt | words
+
+`known start` are the first bytes of the receiver's start that its sender knows, zeros where it knows none: only who is known can be answered. A
+proof are counters signed by the party whose store they are about (`store.Counters`). A greeting shows the sender's own, and the highest that it
+has seen of the receiver, so that a receiver whose store was set back learns it. A receipt stands in front of every sealed message: how many
+exchanges its sender has taken durably, whether it still waits for a receipt itself, and its proof. `taken = n` says that nothing of the exchanges
+0..n-1 is needed again.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sottovoce.deployment.store import Counters, Proof
+from sottovoce.errors import ProtocolError
+
+HELLO, SEALED = b"H", b"S"
+WORDS, RECEIPT = "words", "receipt"  # kinds of sealed messages
+MOST_PROOFS = 64
+_RECEIPT = struct.Struct("<QB")
+_WORD = np.dtype("<u8")
+_SIGNATURE = 64
+_START = 8  # bytes by which starts are told apart
+UNKNOWN = bytes(_START)
+_COUNTERS = len(Counters(store=bytes(16), exchanges=0, boots=0, entries=0).to_bytes())
+_PROOF = _COUNTERS + _SIGNATURE
+PREFIX = _RECEIPT.size + _PROOF
+
+
+class Greeting(NamedTuple):
+    """The beginning of a conversation."""
+
+    wanted: bool  # an answer
+    known: bytes  # beginning of the receiver's start, as far as the sender knows
+    mine: Proof
+    yours: Sequence[Proof]  # the highest that the sender has seen
+    hello: bytes
+
+
+class Receipt(NamedTuple):
+    """What its sender has behind it."""
+
+    taken: int
+    settled: bool  # everything it sent to the receiver was acknowledged
+    proof: Proof
+
+
+def greeting(value: Greeting) -> bytes:
+    """A greeting as it travels."""
+    yours = value.yours[:MOST_PROOFS]
+    proofs = b"".join(part for proof in yours for part in proof)
+    return b"".join(
+        (HELLO, bytes([value.wanted]), value.known[:_START], *value.mine, bytes([len(yours)]), proofs, value.hello)
+    )
+
+
+def read_greeting(blob: bytes) -> Greeting:
+    """What a greeting says.
+
+    Raises:
+        ProtocolError: it is too short.
+    """
+    proof = 2 + _START
+    count = proof + _PROOF
+    first = count + 1
+    if len(blob) <= first or len(blob) <= (end := first + _PROOF * blob[count]):
+        raise ProtocolError(
+            f"a greeting has {len(blob)} bytes, fewer than what stands before its hello; it is ignored."
+        )
+    yours = tuple(_proof(blob[at : at + _PROOF]) for at in range(first, end, _PROOF))
+    return Greeting(bool(blob[1]), blob[2:proof], _proof(blob[proof:count]), yours, blob[end:])
+
+
+def knows(greeting: Greeting, start: bytes) -> bool:
+    """Whether a greeting was sent by somebody who knows this start of its receiver."""
+    return greeting.known == start[:_START]
+
+
+def packed(receipt: Receipt, words: bytes) -> bytes:
+    """A payload to be sealed."""
+    return b"".join((_RECEIPT.pack(receipt.taken, receipt.settled), *receipt.proof, words))
+
+
+def unpacked(payload: bytes) -> tuple[Receipt, bytes]:
+    """The receipt and the bytes after it.
+
+    Raises:
+        ProtocolError: the payload is too short.
+    """
+    if len(payload) < PREFIX:
+        raise ProtocolError(f"a message has {len(payload)} bytes, fewer than its receipt of {PREFIX}; it is ignored.")
+    taken, settled = _RECEIPT.unpack_from(payload)
+    return Receipt(taken, bool(settled), _proof(bytes(payload[_RECEIPT.size : PREFIX]))), payload[PREFIX:]
+
+
+def as_bytes(words: np.ndarray) -> bytes:
+    """Words as they travel and are kept."""
+    return np.ascontiguousarray(words, dtype=_WORD).tobytes()
+
+
+def as_words(content: bytes, dimension: int, sender: str) -> np.ndarray:
+    """[d] uint64.
+
+    Raises:
+        ProtocolError: not as many words as a model has.
+    """
+    if len(content) != dimension * _WORD.itemsize:
+        raise ProtocolError(
+            f"{sender} sent {len(content)} bytes where a message of this run has {dimension * _WORD.itemsize}; it is ignored."
+        )
+    return np.frombuffer(content, dtype=_WORD).astype(np.uint64, copy=False)
+
+
+def _proof(content: bytes) -> Proof:
+    return Proof(content[:_COUNTERS], content[_COUNTERS:])
