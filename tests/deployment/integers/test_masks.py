@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.deployment.integers import GaussianMasks, RoundedGaussian, UniformMasks, pair_mask, signed, signed_mask
+from sottovoce.deployment.integers import (
+    GaussianMasks,
+    RoundedGaussian,
+    UniformMasks,
+    pair_mask,
+    signed,
+    signed_mask,
+    stream_words,
+)
 
 GAUSSIAN = GaussianMasks(law=RoundedGaussian(std=50.0))
 
@@ -16,6 +24,13 @@ def test_the_two_ends_add_opposite_masks(masks):
     assert not (here + there).any()
     assert here.any()
     assert here.dtype == np.uint64
+
+
+def test_the_lower_key_adds_the_mask_itself():
+    # Part of the protocol: two versions that disagree here would both add, or both subtract.
+    mask = pair_mask(UniformMasks(), b"k" * 32, 5)
+    np.testing.assert_array_equal(signed_mask(mask, own=b"\x00" * 32, peer=b"\x01" + b"\x00" * 31), mask)
+    np.testing.assert_array_equal(mask, stream_words(b"k" * 32, 5))
 
 
 def test_gaussian_masks_have_their_scale_and_no_other():

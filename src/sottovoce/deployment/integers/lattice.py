@@ -112,9 +112,10 @@ class Lattice:
         if given.dtype != np.int64:
             raise ConfigError(f"The units have type {given.dtype}; int64 is needed. Use integers.signed for words.")
         # Not np.abs: the absolute value of -2^63 is -2^63 again.
-        if ((given > _EXACT) | (given < -_EXACT)).any():
+        outside = (given > _EXACT) | (given < -_EXACT)
+        if outside.any():
             raise OutsideTheLattice(
-                f"{np.count_nonzero((given > _EXACT) | (given < -_EXACT))} of {given.size} "
+                f"{np.count_nonzero(outside)} of {given.size} "
                 "whole numbers are above 2^53 units; sums of what parties send stay far below. "
                 "Masks did not cancel, or a message was false."
             )
