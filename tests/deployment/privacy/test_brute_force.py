@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sottovoce as sv
-from deployment.privacy.two_worlds import Protocol, gaussian_pmf, hockey_stick, laplace_pmf, transcripts
+from deployment.privacy.two_worlds import Protocol, gaussian_pmf, hockey_stick, laplace_pmf, played, transcripts
 from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.privacy import Cost, GradientArithmetic, deployed_guarantee
+from sottovoce.deployment.privacy.accounted import Accounted
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.problems import Sensitivity
 
@@ -227,6 +228,118 @@ def test_sums_of_rounded_pair_noise_are_paid_for_in_total_variation():
     for epsilon in (0.0, 1.0, 3.0):
         assert hockey_stick(*worlds, epsilon) <= found.guarantee.delta(epsilon)
     assert found.total_variation > 0.01
+
+
+PATH = sv.topologies.path(
+    3
+)  # its ends keep two thirds: graph-homomorphic noise is halved in their own copies, and rounded there
+
+
+@pytest.mark.parametrize("name", ["clean", "homomorphic"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_transcript_drives_messages_farther_apart_than_gradients_and_counted_roundings(algorithm, name):
+    """Per transcript, not in law: |d(m_t)| <= a_t + b_t, and more than half of what is counted happens."""
+    own, clip, rounds = float(PATH.self_weights[0]), 0.51, 3
+    factor = 0.0 if name == "clean" else -(1 - own) / own
+    noise = scheme(name, sv.noise.Gaussian(std=STD * UNIT))
+    made = ALGORITHMS[algorithm](step_size=1.0)
+    run = PublicRun(
+        topology=PATH, algorithm=made, noise=noise, rounds=rounds, batch_size=None, initial_model=np.zeros(1)
+    )
+    account = Accounted(
+        run=run, lattice=Lattice(BITS), observer=sv.observers.coalition([1, 2]), agent=0, arithmetic=GradientArithmetic(terms=1, added=0.0),
+        sensitivity=Sensitivity(2 * clip * UNIT, unit="agent", adjacency="replace", norm="l2", compares="any two models"),
+    )  # fmt: skip
+    roundings = account.roundings.messages[:, 0]
+    exact = (
+        np.sqrt(account.evidence.sent.each[:, 0]) * STD * UNIT * 2 * clip
+    )  # a_t: price 1 / std^2, sensitivity 2 clip
+    largest = np.zeros(rounds)
+    for others in np.linspace(-1, 1, 41):
+        protocol = Protocol(
+            made, Lattice(BITS), own, factor, lambda t, o=others: o, gaussian_pmf(STD), rounds, np.arange(-7, 8)
+        )
+        worlds = [played(protocol, lambda w, t, sign=sign: sign * clip * UNIT * np.ones_like(w))[1] for sign in (-1, 1)]
+        largest = np.maximum(largest, [np.abs(here - there).max() for here, there in zip(*worlds, strict=True)])
+    assert (largest <= exact + roundings).all()
+    assert (largest[1:] > exact[1:] + 0.5 * roundings[1:]).all()
+
+
+def test_half_the_noise_in_an_own_copy_is_rounded_and_counted():
+    """Graph-homomorphic noise at the end of a path."""
+    own, clip = float(PATH.self_weights[0]), 0.499
+    made = ALGORITHMS["cta"](step_size=1.0)
+    run = PublicRun(
+        topology=PATH, algorithm=made, noise=sv.noise.graph_homomorphic(sv.noise.Gaussian(std=STD * UNIT)), rounds=3, batch_size=None,
+        initial_model=np.zeros(1),
+    )  # fmt: skip
+    account = Accounted(
+        run=run, lattice=Lattice(BITS), observer=sv.observers.coalition([1, 2]), agent=0, arithmetic=GradientArithmetic(terms=1, added=0.0),
+        sensitivity=Sensitivity(2 * clip * UNIT, unit="agent", adjacency="replace", norm="l2", compares="any two models"),
+    )  # fmt: skip
+    # Two states rounded, one of them combined again, and one own copy rounded.
+    assert account.roundings.messages[2, 0] == pytest.approx(1 * (own * (1 + 0.5)) + own + 1, abs=0.05)
+
+
+def test_links_at_random_are_charged_two_roundings_a_round_or_three():
+    given = {
+        "fraction_bits": 12,
+        "collude": "all",
+        "relay_trusted": False,
+        "released_to": "own",
+        "losses": None,
+        "unit": "agent",
+        "adjacency": "replace",
+    }
+    sensitivity = Sensitivity(2.0, unit="agent", adjacency="replace", norm="l2", compares="any two models")
+    for noise, count in (
+        (sv.noise.independent(sv.noise.Gaussian(std=1.0)), 2),
+        (sv.noise.graph_homomorphic(sv.noise.Gaussian(std=1.0)), 3),
+    ):
+        run = PublicRun(
+            topology=RING.with_dropout(0.3), algorithm=sv.algorithms.atc(step_size=lambda t: 0.1 / t), noise=noise, rounds=4, batch_size=None,
+            initial_model=np.zeros(9),
+        )  # fmt: skip
+        found = deployed_guarantee(
+            run, agent=0, sensitivity=sensitivity, arithmetic=GradientArithmetic(terms=1, added=0.0), **given
+        )
+        least = count * 3.0 * 2.0**-12 / (0.1 / 4 * 2.0)  # the smallest step
+        assert least <= found.rounding <= 1.1 * least
+    stops = sv.algorithms.dgd(step_size=0.1, gradient_rounds=2)
+    run = PublicRun(
+        topology=RING.with_dropout(0.3), algorithm=stops, noise=sv.noise.independent(sv.noise.Gaussian(std=1.0)), rounds=4, batch_size=None,
+        initial_model=np.zeros(9),
+    )  # fmt: skip
+    found = deployed_guarantee(
+        run, agent=0, sensitivity=sensitivity, arithmetic=GradientArithmetic(terms=1, added=0.0), **given
+    )
+    assert found.cost.kind == "infinite"
+
+
+@pytest.mark.parametrize("name", ["self", "homomorphic"])
+def test_random_silence_piles_roundings_up_below_the_claim(name):
+    """ATC without a word in the first round: both rounds' roundings are in the second message."""
+    clip = 0.51
+    noise = scheme(name, sv.noise.Gaussian(std=STD * UNIT))
+    run = PublicRun(
+        topology=RING.with_dropout(0.3),
+        algorithm=ALGORITHMS["atc"](step_size=1.0),
+        noise=noise,
+        rounds=2,
+        batch_size=None,
+        initial_model=np.zeros(1),
+    )
+    sensitivity = Sensitivity(2 * clip * UNIT, unit="agent", adjacency="replace", norm="l2", compares="any two models")
+    found = deployed_guarantee(
+        run, agent=0, sensitivity=sensitivity, arithmetic=GradientArithmetic(terms=1, added=0.0), fraction_bits=BITS, collude="all", relay_trusted=False,
+        released_to="own", losses=None, unit="agent", adjacency="replace",
+    )  # fmt: skip
+    pmf, words = gaussian_pmf(STD), np.arange(-40, 41)
+    piled = [np.rint(np.rint(sign * clip) + sign * clip) for sign in (-1, 1)]
+    exact = hockey_stick(*(pmf(words - m) for m in piled), 0.3)
+    assert exact <= found.guarantee.delta(0.3)
+    if name == "self":
+        assert exact > without_charge(found, 0.3)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

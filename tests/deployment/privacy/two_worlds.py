@@ -51,6 +51,12 @@ def laplace_pmf(scale: float) -> Callable[[np.ndarray], np.ndarray]:
 
 def transcripts(protocol: Protocol, gradient: Gradient) -> np.ndarray:
     """The probability of every transcript in one world."""
+    return played(protocol, gradient)[0]
+
+
+def played(protocol: Protocol, gradient: Gradient) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The probability of every transcript in one world, and the message of every round, before noise, for every transcript up to it."""
+    messages = []
     lattice, words = protocol.lattice, protocol.window
     (exchange,) = protocol.algorithm.exchanges
     probability = np.ones(1)
@@ -61,13 +67,14 @@ def transcripts(protocol: Protocol, gradient: Gradient) -> np.ndarray:
             return gradient(np.asarray(point), t)
 
         m = lattice.to_units(exchange.message(lattice.to_float(state), asked, t))
+        messages.append(m)
         noise = words[None, :] - m[:, None]
         probability = (probability[:, None] * protocol.pmf(noise)).ravel()
         own = m[:, None] + np.rint(protocol.own_factor * noise).astype(np.int64)
         received = (protocol.own_weight * own + protocol.others(t)).ravel() * lattice.unit
         before = lattice.to_float(np.repeat(state, len(words)))
         state = lattice.to_units(exchange.update(before, received, asked, t))
-    return probability
+    return probability, messages
 
 
 def hockey_stick(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
