@@ -16,8 +16,9 @@ import sottovoce as sv
 from sottovoce.deployment.ledger import Ledger, Reserved
 from sottovoce.deployment.store import Store, StoreError
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.experiments import load_model, may_be_released, parse, release, train, train_model
+from sottovoce.experiments import load_model, may_be_released, parse, train, train_model
 from sottovoce.experiments.demo import demo_config, demo_text
+from sottovoce.experiments.privacy import sensitivities
 from sottovoce.experiments.release import DEALT, ONCE, prepare_release
 from sottovoce.experiments.scores import measure_of
 from sottovoce.linear import centroid
@@ -214,7 +215,7 @@ def test_an_epsilon_in_the_file_holds_for_whoever_gets_the_model(law, norm):
     observer = sv.observers.final_model()
     e = ready.experiment
     simulated = sv.account(
-        e.topology, e.algorithm, e.noise, observer, rounds=e.rounds, sensitivity=release.sensitivities(e), unit="record"
+        e.topology, e.algorithm, e.noise, observer, rounds=e.rounds, sensitivity=sensitivities(e), unit="record"
     )
     assert simulated.epsilon(1e-5) <= ready.guarantee.epsilon(1e-5)  # roundings are paid for
 
@@ -304,7 +305,7 @@ def test_on_the_demonstration_accuracy_is_that_of_the_simulation_at_the_same_eps
         trained = [score(weights @ train._play(ready, bytes(32), lambda _: None)) for _ in range(30)]
         noise = sv.calibrate(
             e.topology, e.algorithm, e.noise, sv.observers.eavesdropper(), epsilon=8.0, delta=1e-5, rounds=e.rounds,
-            sensitivity=release.sensitivities(e), unit="record",
+            sensitivity=sensitivities(e), unit="record",
         )  # fmt: skip
         run = simulate(
             e.problem, e.topology, e.algorithm, noise, rounds=e.rounds, repeats=50, seed=seed, test=e.test, record=["accuracy"], progress=False

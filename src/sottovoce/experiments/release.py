@@ -14,9 +14,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sottovoce.accounting import Guarantee, gaussian
+from sottovoce.accounting import Guarantee
 from sottovoce.deployment.agent import check_deployable
-from sottovoce.deployment.privacy import Cost, Deployed, choose_fraction_bits, deployed_guarantee, gradient_arithmetic
+from sottovoce.deployment.privacy import Cost, Deployed
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.build import build
@@ -25,10 +25,15 @@ from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.problem import ClassificationProblem, DirichletPartition, IidPartition, LabelPartition
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.privacy import sensitivities, size, stated_delta
-from sottovoce.noise import Noise
-from sottovoce.problems import Sensitivity
-from sottovoce.rounding import shown, upwards
+from sottovoce.experiments.privacy import stated_delta
+from sottovoce.experiments.whole_numbers import (
+    Watchers,
+    calibrated_for,
+    chosen_fraction_bits,
+    deployed_guarantees,
+    public_run,
+)
+from sottovoce.rounding import shown
 
 DEALT = (
     "Records are dealt out evenly and at random, not by their labels as [problem] partition says: by labels, one label would decide where other "
@@ -36,16 +41,8 @@ DEALT = (
 )
 ONCE = "One model is trained: [experiment] repeats does not apply."
 LARGE_DELTA = "delta is not below 1 / records: a method that gives away one record whole, drawn at random, would meet such a promise too."
-_DIGITS = 7  # a calibrated size has no more, as in calibrations of simulated runs
-_FINE = 30  # fraction bits for a first guess with noise of size one
-_SLACK = 1e-6  # relative, by which calibrated noise is larger than it has to be
-_CLOSE = 1e-4  # an epsilon that is smaller by this share of it is met well enough
-_MOST_TRIES = 20
-_WHO: Any = {
-    "collude": "nobody",
-    "relay_trusted": True,
-    "released_to": "public",
-}  # one machine, and a model that leaves it
+# One machine, and a model that leaves it.
+_WHO = Watchers(collude="nobody", relay_trusted=True, released_to="public")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,18 +116,6 @@ def prepare_release(config: Config) -> Release:
     return ready
 
 
-def public_run(experiment: Experiment) -> PublicRun:
-    """The public parts of an experiment."""
-    return PublicRun(
-        topology=experiment.topology,
-        algorithm=experiment.algorithm,
-        noise=experiment.noise,
-        rounds=experiment.rounds,
-        batch_size=experiment.batch_size,
-        initial_model=experiment.problem.initial_model,
-    )
-
-
 def _for_release(config: Config) -> tuple[Config, list[str]]:
     """The configuration as a release takes it, and what that leaves out."""
     problem, notes, changes = config.problem, list[str](), dict[str, Any]()
@@ -176,91 +161,10 @@ def _protection(config: Config) -> PrivacySection:
 def _calibrated(experiment: Experiment, config: Config) -> tuple[Experiment, int, tuple[Deployed, ...]]:
     """The experiment with the noise that meets the file's epsilon for whoever gets the model, or with the file's noise; and what it gives away."""
     section = config.noise
-    if not isinstance(section, LawSection) or section.epsilon is None:
-        f = _resolution(experiment)
-        return experiment, f, _accounted(experiment, f)
-    delta = section.delta if section.delta is not None else stated_delta(experiment)
-    found, factor = _accounted(experiment, _FINE), 1.0
-    for _ in range(_MOST_TRIES):
-        _refuse_infinite(found, section.epsilon)
-        factor *= _missing(found, section.epsilon, delta)
-        tried = replace(experiment, noise=_of_few_digits(experiment.noise, factor))
-        f = _resolution(tried)
-        found = _accounted(tried, f)
-        reached = max(one.guarantee.epsilon(delta) for one in found) / section.epsilon
-        if 1.0 - _CLOSE <= reached <= 1.0:
-            return tried, f, found
-    raise UnsupportedClaim(
-        f"[noise] epsilon = {section.epsilon:g} at delta = {delta:g}: whole numbers cost more than larger noise gives back. Write std, the size of "
-        f"the noise, in place of epsilon."
-    )
-
-
-def _missing(found: tuple[Deployed, ...], epsilon: float, delta: float) -> float:
-    """By how much noise has to grow, about: mu and pure epsilons fall as it grows, and a composed epsilon nearly so."""
-    cost = worst_of([one.cost for one in found])
-    if cost.kind == "gaussian":
-        return (1.0 + _SLACK) * cost.value / gaussian.mu(epsilon, delta)
-    return (1.0 + _SLACK) * max(one.guarantee.epsilon(delta) for one in found) / epsilon
-
-
-def _refuse_infinite(found: tuple[Deployed, ...], epsilon: float) -> None:
-    reasons = [one.guarantee.reason for one in found if one.cost.kind == "infinite"]
-    if reasons:
-        raise UnsupportedClaim(
-            f"[noise] epsilon = {epsilon:g}: no size of this noise gives whoever gets the model a finite epsilon. {reasons[0]}"
-        )
-
-
-def _of_few_digits(noise: Noise, factor: float) -> Noise:
-    """The noise times a factor, its size rounded up so that it can be copied without loss."""
-    law = noise.law
-    assert law is not None  # a section with an epsilon has a law
-    return noise.scaled(upwards(size(law) * factor, _DIGITS) / size(law))
-
-
-def _changes(experiment: Experiment) -> list[Sensitivity]:
-    """[K] what the protected unit can change at every agent, with what that holds for."""
-    privacy, clipped = experiment.privacy, experiment.algorithm.clipped_update
-    assert privacy is not None  # checked by `_protection`
-    found = sensitivities(experiment)
-    norm = "l2" if clipped is None else clipped.clip.norm
-    # What is clipped as a whole is bounded whatever the data are, so that its bound is a plain number.
-    return [
-        one if isinstance(one, Sensitivity)
-        else Sensitivity(one, unit=privacy.unit, adjacency=privacy.adjacency, norm=norm, compares="any two models")
-        for one in found
-    ]  # fmt: skip
-
-
-def _resolution(experiment: Experiment) -> int:
-    """Fraction bits with which rounding costs little at every agent: it costs most where records move least."""
-    changes = _changes(experiment)
-    agent = min(range(len(changes)), key=lambda k: float(changes[k]))
-    arithmetic = gradient_arithmetic(experiment.problem, batch_size=experiment.batch_size, agent=agent)
-    return choose_fraction_bits(
-        public_run(experiment), agent=agent, sensitivity=changes[agent], arithmetic=arithmetic, **_WHO
-    )
-
-
-def _accounted(experiment: Experiment, fraction_bits: int) -> tuple[Deployed, ...]:
-    """What the model gives away of every agent's records."""
-    run, privacy = public_run(experiment), experiment.privacy
-    assert privacy is not None  # checked by `_protection`
-    return tuple(
-        deployed_guarantee(
-            run,
-            agent=agent,
-            sensitivity=change,
-            arithmetic=gradient_arithmetic(experiment.problem, batch_size=run.batch_size, agent=agent),
-            fraction_bits=fraction_bits,
-            losses=None,
-            unit=privacy.unit,
-            adjacency=privacy.adjacency,
-            **_WHO,
-        )
-        for agent, change in enumerate(_changes(experiment))
-    )
+    if isinstance(section, LawSection) and section.epsilon is not None:
+        return calibrated_for(experiment, section, _WHO)
+    f = chosen_fraction_bits(experiment, _WHO)
+    return experiment, f, deployed_guarantees(experiment, _WHO, fraction_bits=f)
 
 
 def _of_numbers(found: tuple[Deployed, ...]) -> tuple[str, ...]:

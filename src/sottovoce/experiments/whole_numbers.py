@@ -116,9 +116,9 @@ def deployed_guarantees(experiment: Experiment, who: Watchers, *, fraction_bits:
 
 
 def calibrated_for(
-    experiment: Experiment, section: LawSection, who: Watchers, *, fraction_bits: int | None
-) -> Experiment:
-    """The experiment with the noise with which these observers reach the file's epsilon, and no more.
+    experiment: Experiment, section: LawSection, who: Watchers, *, fraction_bits: int | None = None
+) -> tuple[Experiment, int, tuple[Deployed, ...]]:
+    """The experiment with the noise with which these observers reach the file's epsilon, and no more; its resolution, and what it gives away.
 
     Args:
         experiment: with noise of any size.
@@ -139,7 +139,7 @@ def calibrated_for(
         bits = chosen_fraction_bits(tried, who) if fraction_bits is None else fraction_bits
         found = deployed_guarantees(tried, who, fraction_bits=bits)
         if 1.0 - _CLOSE <= max(one.guarantee.epsilon(delta) for one in found) / epsilon <= 1.0:
-            return tried
+            return tried, bits, found
     raise UnsupportedClaim(
         f"[noise] epsilon = {epsilon:g} at delta = {delta:g}: whole numbers cost more than larger noise gives back. Write std, the size of the noise, in "
         f"place of epsilon."

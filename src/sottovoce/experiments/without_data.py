@@ -130,7 +130,7 @@ def _calibrated(config: Config, experiment: Experiment) -> Experiment:
     assert config.deployment is not None  # only with it a size was left open
     assert isinstance(config.noise, LawSection)
     section = config.deployment
-    return calibrated_for(experiment, config.noise, watchers(section), fraction_bits=section.fraction_bits)
+    return calibrated_for(experiment, config.noise, watchers(section), fraction_bits=section.fraction_bits)[0]
 
 
 def _without_records(config: Config, agents: int, counts: Sequence[int]) -> Experiment:
