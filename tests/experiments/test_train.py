@@ -220,6 +220,17 @@ def test_an_epsilon_in_the_file_holds_for_whoever_gets_the_model(law, norm):
     assert simulated.epsilon(1e-5) <= ready.guarantee.epsilon(1e-5)  # roundings are paid for
 
 
+def test_an_epsilon_that_no_delta_pays_for_makes_no_releasable_model(tmp_path):
+    """So much of an agent's data shows that the draws' distance from their law, times e^epsilon, exceeds delta."""
+    done = train_model(
+        config(tmp_path / "l", budget="unlimited", privacy={"unit": "agent"}, noise={"std": 0.02}),
+        tmp_path / "model",
+        progress=False,
+    )
+    assert not done.releasable
+    assert "Nothing is hidden" in json.loads((tmp_path / "model" / "model.json").read_text())["guarantee"][0]
+
+
 def test_noise_that_no_one_sees_the_whole_of_is_given_by_the_deployed_proofs_alone():
     """Clipped updates through a trusted relay: the machine that trains is the relay."""
     ready = prepare_release(

@@ -74,6 +74,11 @@ class Release:
         return replace(worst, observer="final model", assumptions=(*worst.assumptions, *premises))
 
     @property
+    def releasable(self) -> bool:
+        """Whether anything is hidden from whoever gets the model, at the delta that is stated."""
+        return math.isfinite(self.guarantee.epsilon(stated_delta(self.experiment)))
+
+    @property
     def cost(self) -> Cost:
         """A record is at one agent, so the whole data set pays what the worst of them does."""
         return worst_of([one.cost for one in self.agents])

@@ -251,10 +251,9 @@ def _play(ready: Release, digest: bytes, advance: Callable[[int], None]) -> np.n
 
 def _written(folder: Path, ready: Release, models: np.ndarray) -> Trained:
     """Write the model and what the owner may know, and say all of it."""
-    experiment, guarantee = ready.experiment, ready.guarantee
+    experiment = ready.experiment
     common = centroid(experiment.algorithm, experiment.topology).weights @ models
-    stated = statement(experiment, [guarantee])
-    releasable = guarantee.validity != "infinite"
+    stated = statement(experiment, [ready.guarantee])
     told = _measured(experiment, common)
     write_model(
         folder,
@@ -262,10 +261,12 @@ def _written(folder: Path, ready: Release, models: np.ndarray) -> Trained:
         guarantee=[*in_words(stated), OTHERS_ADD_UP],
         configuration=ready.config.as_dict(),
         version=version("sottovoce"),
-        releasable=releasable,
+        releasable=ready.releasable,
     )
     write_json(folder / OWNER_ONLY, told, private=True)
-    return Trained(folder=folder, releasable=releasable, stated=stated, ledger={}, owner_only=told, notes=ready.notes)
+    return Trained(
+        folder=folder, releasable=ready.releasable, stated=stated, ledger={}, owner_only=told, notes=ready.notes
+    )
 
 
 def _measured(experiment: Experiment, common: np.ndarray) -> dict[str, Any]:
