@@ -19,7 +19,7 @@ from sottovoce.linear import centroid, exchange_topologies
 from sottovoce.noise import RELAY, bind
 from sottovoce.topologies import ActiveLinks, Dropout, Listed, RandomPair, Topology
 
-EXACT = 2**53  # whole numbers below it are float64
+ROOM = 2  # words, own copies and noisy gradients stay within so many times the bound of the lattice, which the rounding charge counts on
 HALF_RING = 2**63
 KEPT = 512  # exchanges, and parts of agents in them, that are kept because they may come again
 
@@ -147,7 +147,10 @@ class Wiring:
         return round_ if isinstance(schedule, Dropout | RandomPair) else 0
 
     def _bind(self, exchange: int, place: int) -> Bound:
-        links = self._links(self._topologies[exchange], place)._replace(perron=self._weighing[exchange])
+        return self._bound_to(exchange, self._links(self._topologies[exchange], place))
+
+    def _bound_to(self, exchange: int, links: ActiveLinks) -> Bound:
+        links = links._replace(perron=self._weighing[exchange])
         return Bound(links, perturbation(self.run.noise, bind(self.run.noise, links), links))
 
     def _links(self, topology: Topology, place: int) -> ActiveLinks:
@@ -239,27 +242,36 @@ class Wiring:
         return float(self._source_bounds(made, scale)[of_relay].sum())
 
     def _check_room(self) -> None:
-        """Refuse noise with which a sum could wrap round, or leave the whole numbers that float64 holds."""
+        """Refuse noise with which a sum could wrap round, or a number leave what the arithmetic was proved for."""
         scales = self.scales[self.scales > 0]
         for scale in (scales.min(), scales.max()) if len(scales) else (0.0,):
             if self.run.noise.in_gradients:
-                self._require(self.lattice.bound + self._largest_draw(float(scale)), EXACT, "a gradient")
-            for exchange, topology in enumerate(self._topologies):
-                # Fewer links carry no more noise than all of them, so that one draw of random links stands for any.
-                cycle = len(topology.listed()) if isinstance(topology.schedule, Listed) else 1
-                for place in {self._place(exchange, round_) for round_ in range(1, cycle + 1)}:
-                    self._check_exchange(self._bound(exchange, place), float(scale))
+                self._require(
+                    self.lattice.bound + self._largest_draw(float(scale)), ROOM * self.lattice.bound, "a gradient"
+                )
+            for exchange in range(len(self._topologies)):
+                for bound in self._fullest(exchange):
+                    self._check_exchange(bound, float(scale))
+
+    def _fullest(self, exchange: int) -> list[Bound]:
+        """An exchange over all the links that rounds have, or over more: fewer links carry no more noise."""
+        topology = self._topologies[exchange]
+        if isinstance(topology.schedule, Dropout):
+            return [self._bound_to(exchange, topology.active_links())]
+        if isinstance(topology.schedule, RandomPair):
+            return [self._bound_to(exchange, topology.paired(0))]
+        return [self._bound(exchange, place) for place in range(len(topology.listed()))]
 
     def _check_exchange(self, bound: Bound, scale: float) -> None:
         links, made = bound
         if made.masked:
             most = int(np.bincount(links.receivers, minlength=self.relay).max()) + 1
-            self._require(most * self.lattice.bound, HALF_RING, "a sum of masked words")
+            self._require(most * self.lattice.bound, HALF_RING - 1, "a sum of masked words")
             return
         noise = self._source_bounds(made, scale)[made.self_source] * np.abs(made.self_factor)
         own = self.lattice.bound + np.bincount(made.self_index, noise, minlength=self.relay) + 1
         words = self._link_bounds(made, scale, len(links.weights))
-        self._require(max(own.max(), words.max(initial=0.0)), EXACT, "a word")
+        self._require(max(own.max(), words.max(initial=0.0)), ROOM * self.lattice.bound, "a word")
 
     def _largest_draw(self, scale: float) -> int:
         """No draw of the law at this scale is larger, in units."""
@@ -267,10 +279,10 @@ class Wiring:
         return 0 if law is None or scale == 0 else rounded(law, scale).bound
 
     def _require(self, largest: float, limit: int, what: str) -> None:
-        if largest >= limit:
+        if largest > limit:
             raise ConfigError(
-                f"{what} of '{self.run.algorithm.name}' with '{self.run.noise.name}' can reach {largest:.3g} units of {self.lattice.unit:.3g}; whole "
-                f"numbers are kept apart up to {limit:.3g}. Use fewer fraction bits."
+                f"{what} of '{self.run.algorithm.name}' with '{self.run.noise.name}' can reach {largest:.3g} units of {self.lattice.unit:.3g}; there "
+                f"is room for {limit:.3g}. Use fewer fraction bits."
             )
 
 
