@@ -37,9 +37,9 @@ def created(sottovoce, tmp_path):
 
 def test_a_ledger_shows_its_entries_and_sums(sottovoce, created):
     with Store.open(created) as store:
-        begun(store, 1, Cost.gaussian(0.5))
-        store.commit(b"\1" * 32, 0, **{**exchange(0), "spent": Cost.gaussian(0.1).describe()})
-        begun(store, 2, Cost.pure(0.25))
+        begun(store, 1, Cost.pure(0.25))
+        store.commit(b"\1" * 32, 0, **{**exchange(0), "spent": Cost.pure(0.1).describe()})
+        begun(store, 2, Cost.gaussian(0.5))
     told = sottovoce("ledger", created)
     words = " ".join(told.stdout.split())
     assert told.exit_code == 0

@@ -119,6 +119,18 @@ def test_a_run_that_sent_nothing_gives_back_what_it_reserved(store):
     begun(store, 3, Cost.gaussian(HALF))
 
 
+def test_after_a_gaussian_run_nothing_from_before_it_is_given_back(store):
+    """Else whoever saw the Gaussian run could decide whether the pure one before it counts."""
+    begun(store, 1, Cost.pure(0.5))
+    begun(store, 2, Cost.pure(0.25))
+    Ledger(store).cancel(b"\1" * 32)
+    begun(store, 3, Cost.gaussian(0.1))
+    assert Ledger(store).totals().reserved == pytest.approx(0.25 + gaussian.epsilon(0.1, 1e-5))
+    Ledger(store).cancel(b"\2" * 32)
+    assert Ledger(store).totals().reserved == pytest.approx(0.25 + gaussian.epsilon(0.1, 1e-5))
+    assert Ledger(store).totals().runs == 1
+
+
 def test_a_run_with_a_committed_exchange_gives_nothing_back(store):
     begun(store, 1, Cost.gaussian(HALF))
     store.commit(b"\1" * 32, 0, **{**exchange(0), "spent": Cost.gaussian(0.1).describe()})

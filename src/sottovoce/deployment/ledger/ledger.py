@@ -105,6 +105,23 @@ class Ledger:
             if isinstance(entry, Reserved) and number not in released
         }
 
+    def counted(self) -> list[Cost]:
+        """Costs that count, in the order of their reservation.
+
+        What was given back before the first Gaussian run counts no longer. After it, only what was reserved after it can be given back: what
+        pure runs before it may cost was fixed when it began (`sums`).
+        """
+        entries = self.entries()
+        given_back = {entry.of: number for number, entry in enumerate(entries) if isinstance(entry, Released)}
+        reserved = {number: entry.cost for number, entry in enumerate(entries) if isinstance(entry, Reserved)}
+        gaussian = (number for number, cost in reserved.items() if cost.kind == "gaussian" and number not in given_back)
+        first = next(gaussian, len(entries))
+        return [
+            cost
+            for number, cost in reserved.items()
+            if number not in given_back or (number < first < given_back[number] and cost.kind != "infinite")
+        ]
+
     def totals(self) -> Totals:
         """The sums, as they are now."""
         standing = self.standing()
@@ -112,7 +129,7 @@ class Ledger:
         meters = [_metered(run) for run in self.store.runs() if run.entry in standing]
         return Totals(
             runs=len(standing),
-            reserved=total_epsilon([entry.cost for entry in standing.values()], delta),
+            reserved=total_epsilon(self.counted(), delta),
             spent=total_epsilon(meters, delta),
             delta=delta,
             budget=self.created.budget,
@@ -121,14 +138,14 @@ class Ledger:
 
     def with_run(self, cost: Cost) -> float:
         """The epsilon of all reservations and of one run more: what a party is shown before it agrees."""
-        return total_epsilon([*(entry.cost for entry in self.standing().values()), cost], self.created.delta)
+        return total_epsilon([*self.counted(), cost], self.created.delta)
 
     def next_share(self) -> float:
         """A share of delta for a run of which only one pair (epsilon, delta) can be proven: half of what earlier pairs have left.
 
         Such a run's cost is `Cost.at(guarantee.epsilon(share), share)`; the share is fixed with the reservation. Halving never uses up delta.
         """
-        taken = math.fsum(entry.cost.at_delta for entry in self.standing().values())
+        taken = math.fsum(cost.at_delta for cost in self.counted())
         return 0.5 * max(0.0, self.created.delta - taken)
 
     def reserve(
@@ -194,7 +211,7 @@ class Ledger:
                 f'protects; only a ledger created with budget = "unlimited" lets it begin. Nothing was reserved and nothing sent.'
             )
         if after * (1.0 - _ARITHMETIC) > budget:
-            before = total_epsilon([entry.cost for entry in self.standing().values()], delta)
+            before = total_epsilon(self.counted(), delta)
             raise BudgetExhausted(
                 f"the run {run!r} costs epsilon {shown(cost.epsilon(delta), 4)}; with epsilon {shown(before, 4)} that is reserved, the ledger {name!r} "
                 f"would come to {shown(after, 4)} at delta = {delta:g}, above its budget of {budget:g}. Plan fewer rounds or more noise. Nothing was "
