@@ -81,6 +81,7 @@ bench: setup
 	$(one_thread) $(BIN)/python benchmarks/gopa.py million
 	$(one_thread) $(BIN)/python benchmarks/samplers.py
 	$(one_thread) $(BIN)/python benchmarks/store.py
+	$(one_thread) $(BIN)/python benchmarks/transport.py
 
 # Installs Flower and pfl into environments of their own; some ten minutes.
 bench-federated: setup

@@ -16,7 +16,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("accounting", "parquet", "sklearn")
+EXTRAS = ("accounting", "deploy", "parquet", "sklearn")
 TEST_PACKAGES = ("pytest", "hypothesis", "jsonschema", "mpmath", "pandas", "polars", "prv-accountant")
 # At least one file that uses each package in earnest. Left out are two that speak of the newest versions: test_loaders.py of the bits of scikit-learn's diabetes,
 # and test_subsampled.py, which shows on which side today's Fourier transforms err.
@@ -27,6 +27,8 @@ TESTS = (
     "tests/cli/test_commands.py",
     "tests/clipping",
     "tests/deployment/gopa/test_keys.py",
+    "tests/deployment/identity",
+    "tests/deployment/transports/test_direct.py",
     "tests/problems/columns",
     "tests/reports/test_save.py",
     "tests/simulation/test_rounds.py",
