@@ -313,3 +313,16 @@ def test_a_gradient_that_adds_the_model_is_charged_at_points_beyond_the_lattice(
     atc, cta = (stated(ridged, algorithm, unit="record") for algorithm in (ATC, sv.algorithms.cta(step_size=0.1)))
     assert atc.floating_point < cta.floating_point
     assert stated(problem, unit="record").floating_point < atc.floating_point
+
+
+def test_links_that_change_are_accounted_with_what_each_of_them_draws(problem):
+    ring = sv.topologies.ring(K)
+    listed = ring.with_schedule([ring.matrix, np.eye(K)])
+    for topology in (listed, ring.with_dropout(0.3), ring.with_random_pair()):
+        for noise in (sv.noise.independent(GAUSSIAN), sv.noise.independent(GAUSSIAN, per_edge=True)):
+            found = stated(problem, noise=noise, topology=topology)
+            assert found.cost.kind == "gaussian"
+            assert 0 < found.rounding < 1e-4
+            assert 0 < found.total_variation < 1e-26
+    silent = stated(problem, topology=listed)
+    assert silent.cost.value > stated(problem).cost.value  # who is silent sends two gradients at once

@@ -107,7 +107,7 @@ class Accounted:
         """How large the entries of states, words and gradients are at most, in units."""
         given, n, bound = float(self.sensitivity), self.arithmetic.terms, float(self.lattice.bound)
         largest = given if self.sensitivity.unit == "agent" else given * n
-        noise, several = draws.largest(self.run, self.lattice)
+        noise, several = draws.largest(self.run, self.lattice, self.agent)
         return Entries(
             bound=bound,
             noise=noise,

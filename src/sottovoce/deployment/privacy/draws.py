@@ -15,7 +15,7 @@ from sottovoce.deployment.integers import Lattice, rounded
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.linear import BoundExchange, exchange_topologies
 from sottovoce.noise import Gaussian, NoiseMap, bind, known_sources
-from sottovoce.topologies import RandomPair
+from sottovoce.topologies import ActiveLinks, Listed, RandomPair
 
 
 def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -> np.ndarray:
@@ -28,12 +28,12 @@ def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -
     stds = run.noise.std / lattice.unit * factors
     if run.noise.in_gradients:
         return _draws(run, stds, np.full(run.rounds, run.algorithm.gradients_per_round), 1.0)
-    if evidence.rounds is None:
-        everywhere = [one.active_links() for one in exchange_topologies(run.algorithm, run.topology)]
-        exchanges = [tuple(BoundExchange(links, bind(run.noise, links)) for links in everywhere)]
-        which = np.zeros(run.rounds, dtype=int)
-    else:
-        exchanges, which = [one.exchanges for one in evidence.rounds.distinct], evidence.rounds.which
+    if evidence.rounds is None:  # links drawn at random: the most that any pattern of them draws
+        drawn = [BoundExchange(links, bind(run.noise, links)) for links in patterns(run, agent)]
+        counted = [_of_round((one,), evidence.asked.view.members, agent) for one in drawn]
+        most = max(one[0] for one in counted)
+        return _draws(run, stds, np.full(run.rounds, run.exchanges * most), max(one[1] for one in counted))
+    exchanges, which = [one.exchanges for one in evidence.rounds.distinct], evidence.rounds.which
     members = evidence.asked.view.members
     counts, largest, pairs = zip(*(_of_round(one, members, agent) for one in exchanges), strict=True)
     total = _draws(run, stds, np.array(counts)[which], max(largest))
@@ -50,13 +50,29 @@ def _draws(run: PublicRun, stds: np.ndarray, counts: np.ndarray, largest: float)
     return np.array([counts[t] * run.dimension * off.get(float(std), 0.0) for t, std in enumerate(stds)])
 
 
-def largest(run: PublicRun, lattice: Lattice) -> tuple[float, int]:
+def patterns(run: PublicRun, agent: int) -> list[ActiveLinks]:
+    """Links that may be up in some exchange: all of them, every list of them, or every pair that an agent is in.
+
+    Where links drop out, the most sources are drawn, and own copies carry the largest fractions, when all are up.
+    """
+    found: list[ActiveLinks] = []
+    for one in exchange_topologies(run.algorithm, run.topology):
+        if isinstance(one.schedule, RandomPair):
+            found += [one.paired(int(pair)) for pair in np.flatnonzero((one.pairs == agent).any(axis=1))]
+        elif isinstance(one.schedule, Listed):
+            found += [part.active_links() for part in one.listed()]
+        else:
+            found.append(one.active_links())
+    return found
+
+
+def largest(run: PublicRun, lattice: Lattice, agent: int) -> tuple[float, int]:
     """No draw is larger than the first number, in units, and no word carries more sources than the second."""
     law, several, multiple = run.noise.law, 1, 1.0
     if law is None:
         return 0.0, 0
-    for one in exchange_topologies(run.algorithm, run.topology):
-        noise = bind(run.noise, one.active_links())
+    for links in patterns(run, agent):
+        noise = bind(run.noise, links)
         several = max(several, int(np.bincount(noise.link_index).max(initial=0)))
         multiple = max(multiple, float(np.abs(noise.link_value).max(initial=0.0)))
     std = run.noise.std / lattice.unit * float(run.noise.factors(run.rounds).max())
@@ -64,19 +80,12 @@ def largest(run: PublicRun, lattice: Lattice) -> tuple[float, int]:
 
 
 def largest_fraction(run: PublicRun, agent: int) -> float:
-    """The largest factor, beside 0 and 1, with which an own copy carries a source; where links are drawn, over all of them and over single ones.
-
-    The factor of a scheme grows with what an agent gives away of its weight, which is most when all its links are up.
-    """
+    """The largest factor, beside 0 and 1, with which an own copy carries a source, over what links may be up."""
     found = 0.0
-    for one in exchange_topologies(run.algorithm, run.topology):
-        patterns = [one.active_links()]
-        if isinstance(one.schedule, RandomPair):
-            patterns = [one.paired(pair) for pair in range(one.num_pairs)]
-        for links in patterns:
-            noise = bind(run.noise, links)
-            own = np.abs(np.asarray(noise.self_value)[noise.self_index == agent])
-            found = max(found, float(own[own != 1.0].max(initial=0.0)))
+    for links in patterns(run, agent):
+        noise = bind(run.noise, links)
+        own = np.abs(np.asarray(noise.self_value)[noise.self_index == agent])
+        found = max(found, float(own[own != 1.0].max(initial=0.0)))
     return found
 
 

@@ -30,7 +30,6 @@ from sottovoce.deployment.privacy.gradients import GradientArithmetic, gradient_
 from sottovoce.deployment.privacy.imperfect import ImperfectTradeoff
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.linear import exchange_topologies
 from sottovoce.noise import L2Laplace, bind
 from sottovoce.numbers import whole
 from sottovoce.observers import Observer
@@ -302,24 +301,23 @@ def _observers(
         yield from given
         return
     relay = (observers.server(),) if run.topology.relay and not relay_trusted else ()
-    for members in _coalitions(run, others, collude):
+    for members in _coalitions(run, agent, others, collude):
         yield sum((*relay, *given), start=observers.coalition(members))
 
 
-def _coalitions(run: PublicRun, others: tuple[int, ...], collude: Collude) -> Iterable[tuple[int, ...]]:
+def _coalitions(run: PublicRun, agent: int, others: tuple[int, ...], collude: Collude) -> Iterable[tuple[int, ...]]:
     size = len(others) if collude == "all" else whole("collude", cast("int", collude))
     if size > len(others):
         raise ConfigError(
             f"collude = {collude!r}, and there are {len(others)} other agents. Give at most as many, or 'all'."
         )
     # Only of sources that pairs share does a smaller coalition know less; of an agent's own noise no other one knows anything.
-    listed = _pairs_share_sources(run) and math.comb(len(others), size) <= MOST_COALITIONS
+    listed = _pairs_share_sources(run, agent) and math.comb(len(others), size) <= MOST_COALITIONS
     return combinations(others, size) if listed else (others,)
 
 
-def _pairs_share_sources(run: PublicRun) -> bool:
-    used = exchange_topologies(run.algorithm, run.topology)
-    return any(bool((bind(run.noise, one.active_links()).owners[:, 1] >= 0).any()) for one in used)
+def _pairs_share_sources(run: PublicRun, agent: int) -> bool:
+    return any(bool((bind(run.noise, links).owners[:, 1] >= 0).any()) for links in draws.patterns(run, agent))
 
 
 def _in_words(run: PublicRun, collude: Collude, relay_trusted: bool, released_to: ReleasedTo) -> str:
