@@ -106,6 +106,7 @@ def test_a_record_is_protected_only_where_gradients_are_taken_at_the_same_bits(p
         found = stated(problem, algorithm, noise, unit="record", losses=sv.accounting.ConvexSmooth(beta=1.0))
         assert found.cost.kind == "infinite"
         assert any("promise" in note for note in found.notes)
+        assert "Among parties no promise about losses is used" in found.guarantee.reason
 
 
 def test_a_released_model_is_free_only_where_it_follows_from_words(problem):
@@ -215,6 +216,7 @@ def test_draws_are_paid_for_from_delta(problem):
 
 def test_the_words_of_a_guarantee_name_what_was_added(problem):
     said = stated(problem, bits=10).explain(1e-5)
+    assert said.count("Rounding to") == 1
     for words in (
         "Rounding to 2^-10 adds",
         "float64",

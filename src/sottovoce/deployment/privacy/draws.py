@@ -20,12 +20,7 @@ from sottovoce.topologies import ActiveLinks, Listed, RandomPair
 
 def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -> np.ndarray:
     """[T] the total variation of one agent's protection in every round."""
-    law = run.noise.law
-    assert law is not None  # nothing is drawn without noise
-    factors = run.noise.factors(run.rounds)
-    if not run.noise.in_gradients:
-        factors = factors * run.algorithm.noisy_rounds(run.rounds)
-    stds = run.noise.std / lattice.unit * factors
+    stds = _scales(run, lattice)
     if run.noise.in_gradients:
         return _draws(run, stds, np.full(run.rounds, run.algorithm.gradients_per_round), 1.0)
     if evidence.rounds is None:  # links drawn at random: the most that any pattern of them draws
@@ -37,10 +32,16 @@ def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -
     members = evidence.asked.view.members
     counts, largest, pairs = zip(*(_of_round(one, members, agent) for one in exchanges), strict=True)
     total = _draws(run, stds, np.array(counts)[which], max(largest))
-    if isinstance(law, Gaussian):
+    if isinstance(run.noise.law, Gaussian):
         for t in np.flatnonzero(stds > 0):
             total[t] += sum(_sums(part, float(stds[t]), run.dimension) for part in pairs[which[t]])
     return np.asarray(np.minimum(total, 1.0))
+
+
+def _scales(run: PublicRun, lattice: Lattice) -> np.ndarray:
+    """[T] the standard deviation of a source in every round, in units; 0 where no noise is added."""
+    fresh = 1.0 if run.noise.in_gradients else run.algorithm.noisy_rounds(run.rounds)
+    return np.asarray(run.noise.std / lattice.unit * run.noise.factors(run.rounds) * fresh)
 
 
 def _draws(run: PublicRun, stds: np.ndarray, counts: np.ndarray, largest: float) -> np.ndarray:

@@ -42,6 +42,10 @@ MOST_COALITIONS = 200  # beyond, all others stand for the worst of them
 SLACK = 1e-9  # relative: what float64 does to the numbers of an account, and factors of noise that parties take as whole within 1e-12
 PAGE = "docs/guarantees.md, section 'In whole numbers'"
 
+NO_PROMISE = (
+    " Among parties no promise about losses is used: take self-noise, noise in gradients, or the agent as the unit."
+)
+
 ASSUMPTIONS = (
     "what was sent is the words of this run and nothing else: that a party stops, and when it sends, is not counted",
     "the operations that a machine makes do not depend on the numbers, and no number overflows",
@@ -81,7 +85,8 @@ class Deployed:
 
     def explain(self, delta: float | None = None) -> str:
         """One paragraph for people."""
-        return " ".join([self.guarantee.explain(delta), *self.notes])
+        said = self.guarantee.explain(delta)
+        return " ".join([said, *(note for note in self.notes if note not in said)])
 
 
 def deployed_guarantee(
@@ -194,7 +199,8 @@ def _one(accounted: Accounted) -> Deployed:
             return _infinite(accounted, stated.reason)
         charge = accounted.charge
     except UnsupportedClaim as refused:
-        return _infinite(accounted, str(refused))
+        # What the accountant advises may be a promise, which helps a simulated run only.
+        return _infinite(accounted, f"{refused}{NO_PROMISE if 'romise' in str(refused) else ''}")
     if not math.isfinite(charge):
         return _infinite(
             accounted,
@@ -301,8 +307,10 @@ def _observers(
         yield from given
         return
     relay = (observers.server(),) if run.topology.relay and not relay_trusted else ()
+    words = _in_words(run, collude, relay_trusted, released_to)
     for members in _coalitions(run, agent, others, collude):
-        yield sum((*relay, *given), start=observers.coalition(members))
+        # In words: a list of all other agents would fill every sentence about them.
+        yield replace(sum((*relay, *given), start=observers.coalition(members)), name=words)
 
 
 def _coalitions(run: PublicRun, agent: int, others: tuple[int, ...], collude: Collude) -> Iterable[tuple[int, ...]]:
