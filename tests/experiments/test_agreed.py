@@ -10,7 +10,7 @@ import pytest
 from experiments.parties import COUNTS, HOSPITALS, ROSTER, Entry, config, tables, write_files
 from sottovoce.deployment.identity import Roster, load_roster, new_identity, renew_identity
 from sottovoce.deployment.terms import Agreement, differences
-from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice
 from sottovoce.experiments import agreement, build, own_guarantee, own_problem, parse, public_parts
 from sottovoce.experiments.privacy import sensitivities
 
@@ -67,6 +67,25 @@ def test_the_epsilon_of_a_file_holds_for_whoever_the_parties_fear(law, bits, tmp
     assert epsilons[2] == max(epsilons)  # the smallest hospital pays most
     assert "all other agents together" in found[0].guarantee.observer
     assert max(each.rounding for each in found) < 0.01
+
+
+def test_the_budget_of_a_file_holds_against_whoever_the_parties_fear(tmp_path):
+    files = write_files(tmp_path)
+    needed = 0.0
+    for budget in (100.0, 0.5):
+        made = config(privacy={"budget": {"epsilon": budget, "observer": "eavesdropper"}})
+        parts, terms, own = (
+            public_parts(made, names=HOSPITALS),
+            agreement(made, ROSTER),
+            own_problem(made, files["bern"], agent="bern"),
+        )
+        if budget > 1:
+            needed = own_guarantee(parts, own, agreement=terms, agent="bern").guarantee.epsilon(1e-5)
+        else:
+            with pytest.raises(
+                BudgetExhausted, match=rf"all other agents together have epsilon = {needed:.4f}.*budget allows 0.5"
+            ):
+                own_guarantee(parts, own, agreement=terms, agent="bern")
 
 
 def test_a_resolution_that_is_left_out_is_chosen_by_the_noise():

@@ -4,7 +4,7 @@ import pytest
 
 from experiments.parties import COUNTS, TABLES, config, tables
 from sottovoce.errors import ConfigError
-from sottovoce.experiments import build, parse
+from sottovoce.experiments import Config, build, parse
 from sottovoce.experiments.config.toml_file import read
 
 
@@ -117,3 +117,8 @@ def test_the_command_line_may_say_it_otherwise(tmp_path):
     assert read(path, ["deployment=~"]).deployment is None
     assert read(path, ["deployment.releases=['a', 'b']"]).deployment.releases == ("a", "b")
     assert tables()["deployment"]["run"] == "spring"
+
+
+def test_the_table_comes_back_from_plain_values():
+    made = config(deployment={"releases": ["bern"], "collude": 2})
+    assert Config.model_validate(made.as_dict()) == made

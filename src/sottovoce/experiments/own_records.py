@@ -10,15 +10,17 @@ from typing import Any
 
 from sottovoce.deployment.privacy import Deployed, deployed_guarantee
 from sottovoce.deployment.terms import Agreement
-from sottovoce.errors import ConfigError
+from sottovoce.errors import BudgetExhausted, ConfigError
 from sottovoce.experiments.build import problem_of
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.problem import ClassificationProblem
 from sottovoce.experiments.data import AgentData, records_of_agents, records_of_party
 from sottovoce.experiments.privacy import sensitivities
+from sottovoce.experiments.protection import Privacy
 from sottovoce.experiments.whole_numbers import arithmetic_of
 from sottovoce.experiments.without_data import PublicParts
 from sottovoce.problems import Problem, Sensitivity
+from sottovoce.rounding import shown
 from sottovoce.wording import brief
 
 _ROUNDING = 1e-12  # relative: two ways to compute the same bound may differ by this
@@ -98,10 +100,11 @@ def own_guarantee(parts: PublicParts, problem: Problem, *, agreement: Agreement,
 
     Raises:
         ConfigError: as `own_sensitivity`.
+        BudgetExhausted: those who look would learn more than [privacy] budget of the file allows anybody.
         UnsupportedClaim: nothing is proved for it.
     """
     change, privacy = own_sensitivity(parts, problem, agreement=agreement, agent=agent), parts.privacy
-    return deployed_guarantee(
+    found = deployed_guarantee(
         parts.run,
         agent=agreement.number(agent),
         sensitivity=change,
@@ -114,6 +117,18 @@ def own_guarantee(parts: PublicParts, problem: Problem, *, agreement: Agreement,
         unit=privacy.unit,
         adjacency=privacy.adjacency,
     )
+    _refuse_over_budget(privacy, found)
+    return found
+
+
+def _refuse_over_budget(privacy: Privacy, found: Deployed) -> None:
+    delta = 0.0 if privacy.delta is None else privacy.delta
+    needed = found.guarantee.epsilon(delta)
+    if privacy.budget is not None and needed > privacy.budget.epsilon:
+        raise BudgetExhausted(
+            f"the run would let {found.guarantee.observer} have epsilon = {shown(needed, 6)} at delta = {delta:g}; [privacy] budget allows "
+            f"{privacy.budget.epsilon:g}. Agree on more noise, fewer rounds or a larger budget."
+        )
 
 
 def _unit(unit: str) -> str:
