@@ -103,7 +103,7 @@ def test_the_share_of_a_rehearsal_is_what_the_simulation_deals_out():
         own_problem(made, None, agent=4)
     with pytest.raises(ConfigError, match=r"name no agent 'basel'.*Give its number, from 0 to 3"):
         own_problem(made, None, agent="basel")
-    with pytest.raises(ConfigError, match="nothing is declared about columns"):
+    with pytest.raises(ConfigError, match="nothing is declared about its columns"):
         own_problem(made, "mine.csv", agent="basel")
 
 
@@ -173,3 +173,56 @@ def test_updates_that_are_clipped_as_a_whole_change_by_their_clip(files):
     found = own_sensitivity(parts, own_problem(made, files["chur"], agent="chur"), agreement=terms, agent="chur")
     assert found == 2.0
     assert found.compares == "any two models"
+
+
+PLAIN = dict.fromkeys(("owner", "target", "labels", "bounds", "categories", "drop"))
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory):
+    folder, random = tmp_path_factory.mktemp("arrays"), np.random.default_rng(0)
+    for name in HOSPITALS:
+        labels = np.ones(COUNTS[name]) if name == "chur" else random.integers(0, 2, COUNTS[name])
+        np.savez(folder / f"{name}.npz", features=random.uniform(-1, 5, (COUNTS[name], 4)), targets=labels)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        {"intercept": True, "unit_norm": True, "bounds": [0.0, 4.0]},
+        {"kind": "linear_regression"},
+        {"kind": "classification", "hidden": [2], "intercept": None, "classes": 3},
+        {"kind": "classification", "model": "cnn", "hidden": [1], "intercept": None, "classes": 2},
+    ],
+)
+def test_files_of_plain_numbers_need_the_number_of_features_alone(problem, arrays):
+    files = [str(arrays / f"{name}.npz") for name in HOSPITALS]
+    made = config(problem={**PLAIN, **problem, "data": files}, deployment={"features": 4})
+    parts, together, terms = public_parts(made, names=HOSPITALS), build(made).problem, agreement(made, ROSTER)
+    assert parts.run.dimension == together.dimension
+    for agent, (name, file) in enumerate(zip(HOSPITALS, files, strict=True)):
+        alone = own_problem(made, file, agent=name)
+        for key in ("features", "targets"):
+            np.testing.assert_array_equal(alone.arrays[key][0], together.arrays[key][agent, : COUNTS[name]])
+        assert own_sensitivity(parts, alone, agreement=terms, agent=name) == 2 / COUNTS[name]
+
+
+def test_files_of_plain_numbers_of_another_kind_are_refused(arrays, files):
+    base = {**PLAIN, "data": ["basel.npz", "bern.npz", "chur.npz"]}
+    made = config(problem=base, deployment={"features": 5})
+    with pytest.raises(ConfigError, match=r"has 4 features, and \[deployment\] features = 5"):
+        own_problem(made, arrays / "bern.npz", agent="bern")
+    with pytest.raises(ConfigError, match="no party's own file of plain numbers"):
+        own_problem(made, "breast_cancer", agent="bern")
+    with pytest.raises(ConfigError, match="no party's own file of plain numbers"):
+        own_problem(made, {"a": [1.0]}, agent="bern")
+    with pytest.raises(ConfigError, match=r"\[problem\] classes: this key is missing"):
+        public_parts(
+            config(problem={**base, "kind": "classification", "intercept": None}, deployment={"features": 4}),
+            names=HOSPITALS,
+        )
+    with pytest.raises(ConfigError, match="feature_noise makes agents of a study differ"):
+        public_parts(config(problem={**base, "feature_noise": [0.0, 0.1]}, deployment={"features": 4}), names=HOSPITALS)
+    with pytest.raises(ConfigError, match="features: the number of features is known"):
+        config(deployment={"features": 4})

@@ -98,18 +98,59 @@ def records_of_agents(section: ProblemTable, num_agents: int | None, seed: int) 
     return replace(data, records=train, test=test, persons=learnt)
 
 
-def records_of_party(section: ProblemTable, source: Any) -> AgentData:
+def blank_records(section: ProblemTable, agents: int, *, features: int | None) -> AgentData:
+    """One blank record of each agent, in the form that the file declares, and nothing in it.
+
+    Args:
+        section: what the columns mean.
+        agents: how many.
+        features: numbers of a record, where no columns are declared; None: nobody has said.
+
+    Raises:
+        ConfigError: nothing says how many features there are, or classes.
+    """
+    schema, targets = section.declared_schema(), [np.zeros(1)] * agents
+    if schema is not None:
+        return AgentData(records=([np.zeros((1, len(schema.features)))] * agents, targets), test=None, schema=schema)
+    if features is None:
+        raise ConfigError(
+            f"[problem] data = {brief(section.name, 200)!r}: nothing is declared about its columns, so that without reading it nobody knows how many "
+            f"there are, or what they mean, and parties read their own files only. Declare them: target, labels or positive, and bounds, categories, "
+            f"booleans or unscaled for the others (docs/data.md, own files); or, for files of plain numbers, say how many a record has by [deployment] "
+            f"features."
+        )
+    _refuse_found(section)
+    rows, _ = _scaled(section, np.zeros((1, features)), np.zeros(1))
+    prepared = _prepared(section, [rows] * agents, seed=0)
+    return AgentData(records=(prepared, targets), test=None, preparation=_preparation(section, features))
+
+
+def _refuse_found(section: ProblemTable) -> None:
+    """Refuse what files of plain numbers would have to be searched for, or what a study does to them."""
+    if isinstance(section, ClassificationProblem) and section.classes is None:
+        raise ConfigError(
+            "[problem] classes: this key is missing. How many there are would be found in the labels, and parties read their own only."
+        )
+    if section.feature_noise is not None:
+        raise ConfigError(
+            "[problem] feature_noise makes agents of a study differ; parties differ by themselves. Remove it."
+        )
+
+
+def records_of_party(section: ProblemTable, source: Any, *, features: int | None) -> AgentData:
     """The records of one party's own file, all of them: nothing is dealt out, and nothing kept for testing.
 
     Args:
         section: what the columns mean.
         source: a file, or a frame. It may have the column of owners, where all rows name the same one.
+        features: numbers of a record, where no columns are declared.
 
     Raises:
         ConfigError: columns that are not declared, several files, or records of several owners.
     """
     declared = section.declared_schema()
-    assert declared is not None  # whoever comes here has asked `public_parts` first
+    if declared is None:
+        return _numbers_of_party(section, source, features)
     held, schema = _one_table(source), replace(declared, owner=None)
     if declared.owner is not None and declared.owner in held.columns:
         owners = read_records(held, declared).names or ()
@@ -122,6 +163,22 @@ def records_of_party(section: ProblemTable, source: Any) -> AgentData:
     found = read_records(held, schema)
     targets = [_declared_labels(section, part) for part in found.targets]
     return AgentData(records=(found.features, targets), test=None, persons=found.persons, schema=declared)
+
+
+def _numbers_of_party(section: ProblemTable, source: Any, features: int | None) -> AgentData:
+    """A party's file of plain numbers, as many in a record as all parties agreed on."""
+    form = blank_records(section, 1, features=features)  # refuses what is not said
+    if section.is_public or not isinstance(source, str | Path) or str(source) in LOADERS:
+        raise ConfigError(
+            f"{brief(str(source), 200)} is no party's own file of plain numbers. Give the path of one: {', '.join(ARRAY_FILES)} or .csv."
+        )
+    found, targets = _whole(section, str(source), 0)
+    if found.shape[1] != features:
+        raise ConfigError(
+            f"{brief(str(source), 200)} has {found.shape[1]} features, and [deployment] features = {features}. Give a file like those of the other parties."
+        )
+    rows, targets = _scaled(section, found, targets)
+    return replace(form, records=(_prepared(section, [rows], seed=0), [targets]))
 
 
 def _one_table(source: Any) -> Table:

@@ -39,13 +39,9 @@ def own_problem(config: Config, data: str | Path | Any | None, *, agent: int | s
     """
     if data is None:
         config, held = _share(config, agent)
-    elif config.problem.declared_schema() is None:
-        raise ConfigError(
-            f"[problem] data = {brief(config.problem.name, 200)!r}: nothing is declared about columns, so that {brief(str(data), 200)!r} cannot be read as the other "
-            f"parties read theirs. Declare them (docs/data.md, own files)."
-        )
     else:
-        held = records_of_party(config.problem, data)
+        features = None if config.deployment is None else config.deployment.features
+        held = records_of_party(config.problem, data, features=features)
     problem = problem_of(config, held, whole=False)
     batch, records = config.algorithm.batch_size, int(problem.sizes[0])
     if batch is not None and batch > records:

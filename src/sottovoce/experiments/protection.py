@@ -12,7 +12,7 @@ from sottovoce.experiments.config.privacy import CyclicSection, PrivacySection, 
 from sottovoce.experiments.config.problem import ClassificationProblem, DirichletPartition, LabelPartition
 from sottovoce.experiments.config.topology import FederationTopology
 from sottovoce.observers import Observer, final_model, observer_named
-from sottovoce.problems import LOADERS, Adjacency, ConvexSmooth, Problem, Unit
+from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,7 @@ def _premises_about_records(config: Config, section: PrivacySection) -> list[str
 
 def _from_file(config: Config) -> bool:
     """Whether records are somebody's own: neither bundled nor made."""
-    problem = config.problem
-    return problem.data not in LOADERS and problem.data not in problem.sizes
+    return not config.problem.is_public
 
 
 def _watched(name: str, listed: Sequence[str]) -> Observer:

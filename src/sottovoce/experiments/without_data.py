@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from sottovoce.deployment.agent import check_deployable
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
@@ -23,11 +21,11 @@ from sottovoce.experiments.config.config import Config, records_enter
 from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import PrivacySection
-from sottovoce.experiments.data import AgentData
+from sottovoce.experiments.data import blank_records
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.protection import Privacy
 from sottovoce.experiments.whole_numbers import Watchers, calibrated_for, public_run
-from sottovoce.problems import LOADERS, Preparation, Problem, Schema, agent_names
+from sottovoce.problems import Preparation, Problem, Schema, agent_names
 from sottovoce.reprs import short_repr
 from sottovoce.wording import brief
 
@@ -83,7 +81,7 @@ def public_parts(config: Config, *, names: Sequence[str] | None = None) -> Publi
     named = _names(config, names)
     counts = _counts(config, named)
     open_size = _with_open_size(config)
-    if _comes_with_the_package(config):
+    if config.problem.is_public:
         experiment = build(open_size)
         counts = tuple(int(size) for size in experiment.problem.sizes) if records_enter(config) else ()
         _refuse_other_number(named, experiment.topology.num_agents)
@@ -135,23 +133,11 @@ def _calibrated(config: Config, experiment: Experiment) -> Experiment:
 
 def _without_records(config: Config, agents: int, counts: Sequence[int]) -> Experiment:
     """The experiment of so many agents whose records are blank."""
-    schema = config.problem.declared_schema()
-    if schema is None:
-        raise ConfigError(
-            f"[problem] data = {brief(config.problem.name, 200)!r}: nothing is declared about its columns, so that without reading it nobody knows how many "
-            f"there are, or what they mean, and parties read their own files only. Declare them: target, labels or positive, and bounds, categories, "
-            f"booleans or unscaled for the others (docs/data.md, own files)."
-        )
-    blank = [np.zeros((1, len(schema.features)))] * agents
-    data = AgentData(records=(blank, [np.zeros(1)] * agents), test=None, schema=schema)
+    features = None if config.deployment is None else config.deployment.features
+    data = blank_records(config.problem, agents, features=features)
     # Where numbers of records do not enter, any that fill a batch give the same: a party with fewer is refused when it reads its file.
     sizes = list(counts) or [config.algorithm.batch_size or 1] * agents
     return assembled(config, data, problem_of(config, data, sizes=sizes, whole=False), sizes=sizes)
-
-
-def _comes_with_the_package(config: Config) -> bool:
-    """Whether the data are public: a set of the package, or made from a seed."""
-    return config.problem.data in LOADERS or config.problem.data in config.problem.sizes
 
 
 def _refuse_what_parties_cannot(config: Config) -> None:
@@ -213,7 +199,7 @@ def _named_files(config: Config) -> tuple[str, ...] | None:
 
 def _counts(config: Config, names: tuple[str, ...] | None) -> tuple[int, ...]:
     """[K] the agreed numbers of records; empty where they do not enter, and where the data are public anyway."""
-    if not records_enter(config) or _comes_with_the_package(config):
+    if not records_enter(config) or config.problem.is_public:
         return ()
     agreed = None if config.deployment is None else config.deployment.records
     if agreed is None:
@@ -257,7 +243,7 @@ def _refuse_other_number(names: tuple[str, ...] | None, agents: int) -> None:
 
 def _notes(config: Config) -> tuple[str, ...]:
     problem = config.problem
-    if _comes_with_the_package(config):
+    if config.problem.is_public:
         return ()
     given = {
         "partition": problem.partition is not None,

@@ -183,6 +183,10 @@ def _deployment_disagreements(config: Config) -> list[str]:
         found.append(
             "[deployment] records: numbers of records do not enter this run, and would be published without need; remove records"
         )
+    if given.features is not None and (config.problem.declares or config.problem.is_public):
+        found.append(
+            "[deployment] features: the number of features is known, from declared columns or from the name of the data; remove features"
+        )
     return found
 
 

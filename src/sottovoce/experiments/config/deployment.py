@@ -6,6 +6,7 @@ collude = "all"                            how many others may put together what
 relay = "untrusted"                        or "trusted": it may read messages, and add `central` noise
 releases = "own"                           each agent gets its own model; "public": everybody all of them; or a list of names
 records = { basel = 400, bern = 250 }      how many records every agent has at least, where that enters a guarantee or a weight
+features = 784                             how many numbers a record has, where files hold plain numbers and no columns are declared
 fraction_bits = 30                         everything sent is a whole number of units of 2^-30; left out: chosen by the size of the noise
 lost_neighbour = "wait"                    what an agent does when another one is not heard of
 time_limit = 86400                         seconds that a party waits for the others before it stops
@@ -49,6 +50,7 @@ class DeploymentSection(Section):
     relay: Literal["untrusted", "trusted"] = "untrusted"
     releases: Annotated[str | tuple[str, ...], BeforeValidator(_released)] = "own"
     records: dict[str, Count] | None = Field(default=None, min_length=1)
+    features: Count | None = None
     fraction_bits: Annotated[int, Field(ge=1, le=52)] | None = None
     lost_neighbour: Literal["wait"] = "wait"
     time_limit: Count = DAY

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from sottovoce.experiments.config.columns import ColumnsSection, Sources
 from sottovoce.experiments.config.values import LARGEST, Count, Fraction, NonNegative, Positive, Section, Seed, wrong
-from sottovoce.problems import PROBLEMS, Problem
+from sottovoce.problems import LOADERS, PROBLEMS, Problem
 from sottovoce.wording import brief, brief_value
 
 Records = tuple[list[np.ndarray], list[np.ndarray]]  # features [n_k, d] and targets [n_k] of each agent
@@ -179,6 +179,11 @@ class ProblemSection(ColumnsSection):
         if self.test is not None and self.test_fraction:
             raise wrong("test and test_fraction both say which records are for testing; keep one")
         return self
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the data are nobody's own: they come with the package, or are made from a seed."""
+        return self.data in LOADERS or self.data in self.sizes
 
     def problem(self, records: Records, test: Test, *, seed: int, whole: bool = True) -> Problem:
         """The problem of these records.
