@@ -2,8 +2,9 @@
 
     words of a use in a round = ChaCha20(HKDF-SHA256(digest of the agreement, info = label | use | round)); of a pair, nonce = its two agents
 
-Everybody computes the same, nobody chooses it, and nobody learns anything from it: whoever knows the agreement knows all draws beforehand, and
-guarantees count on no draw being secret. Draws are exact: a whole number below n is drawn again where a remainder would favour small ones, and a
+Everybody computes the same. Draws are no secret: whoever knows the agreement knows all of them beforehand, and whoever writes the file could try
+names of runs until it likes what they draw. So guarantees count on no draw; they hold for every pattern of links and of agents that take part.
+Draws are exact: a whole number below n is drawn again where a remainder would favour small ones, and a
 probability is compared with 64 random bits, so that it is off by less than 2^-64.
 """
 
