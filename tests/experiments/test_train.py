@@ -14,9 +14,10 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.deployment.ledger import Ledger, Reserved
+from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store, StoreError
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.experiments import load_model, may_be_released, parse, train, train_model
+from sottovoce.experiments import load_model, may_be_released, parse, release, train, train_model
 from sottovoce.experiments.demo import demo_config, demo_text
 from sottovoce.experiments.privacy import sensitivities
 from sottovoce.experiments.release import DEALT, ONCE, prepare_release
@@ -220,6 +221,29 @@ def test_an_epsilon_in_the_file_holds_for_whoever_gets_the_model(law, norm):
     assert simulated.epsilon(1e-5) <= ready.guarantee.epsilon(1e-5)  # roundings are paid for
 
 
+def test_clipped_updates_are_bounded_whatever_the_gradients_are():
+    ready = prepare_release(
+        config(
+            topology={"kind": "federation", "agents": 4},
+            algorithm={"kind": "fedavg", "step_size": 0.5, "local_steps": 2},
+            noise={"std": None, "epsilon": 6.0},
+            privacy={"clips": "update"},
+        )
+    )
+    assert 5.99 < ready.guarantee.epsilon(1e-5) <= 6.0
+
+
+def test_the_whole_data_set_pays_what_its_most_exposed_agent_does():
+    ready = prepare_release(config(problem={"partition": {"kind": "by_size", "growth": "linear"}}))
+    alone = [one.cost.value for one in ready.agents]
+    assert max(alone) > 2 * min(alone)
+    assert ready.cost.value == max(alone)
+    assert ready.guarantee.agent == int(np.argmin(ready.experiment.problem.sizes))
+    assert ready.cost_at(1e-6).value == max(one.guarantee.epsilon(1e-6) for one in ready.agents)
+    assert release.worst_of([Cost.gaussian(1.0, 0.1), Cost.gaussian(0.5, 0.2)]) == Cost.gaussian(1.0, 0.2)
+    assert release.worst_of([Cost.gaussian(1.0), Cost.infinite()]) == Cost.infinite()
+
+
 def test_an_epsilon_that_no_delta_pays_for_makes_no_releasable_model(tmp_path):
     """So much of an agent's data shows that the draws' distance from their law, times e^epsilon, exceeds delta."""
     done = train_model(
@@ -292,6 +316,17 @@ def test_a_folder_with_a_model_in_it_is_refused_before_anything_is_reserved(trai
     with pytest.raises(ConfigError, match="Choose another with --out"):
         train_model(config(path, budget="unlimited"), done.folder, progress=False)
     assert ledger_of(path)[1].runs == before
+
+
+def test_an_interrupt_after_the_model_was_written_says_so(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="the model was written"):
+        train_model(config(tmp_path / "l", budget=ONE_COSTS), tmp_path / "model", progress=False)
+    assert may_be_released(tmp_path / "model")
+    assert ledger_of(tmp_path / "l")[1].spent > 0
 
 
 def test_where_nothing_is_hidden_the_ledger_must_be_unlimited_and_the_model_may_not_be_released(tmp_path):

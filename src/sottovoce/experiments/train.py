@@ -36,7 +36,7 @@ from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.guarantee_words import in_words
-from sottovoce.experiments.model_file import KINDS, configuration_digest, write_model
+from sottovoce.experiments.model_file import KINDS, MODEL_JSON, configuration_digest, write_model
 from sottovoce.experiments.privacy import statement
 from sottovoce.experiments.release import Release, prepare_release
 from sottovoce.experiments.results_folder import check_folder, results_folder
@@ -75,15 +75,16 @@ class Trained:
 class TrainingStopped(KeyboardInterrupt):
     """Somebody stopped a training after its cost was reserved."""
 
-    def __init__(self, ledger: str) -> None:
+    def __init__(self, ledger: str, *, written: bool) -> None:
         """Say what stays.
 
         Args:
             ledger: the name of its data set.
+            written: whether the model is there.
         """
+        made = "the model was written" if written else "no model was written"
         super().__init__(
-            f"stopped; no model was written. What the training was to cost stays spent in the ledger of {ledger!r}: the same command is one more "
-            f"training."
+            f"stopped; {made}. What the training was to cost stays spent in the ledger of {ledger!r}: the same command is one more training."
         )
 
 
@@ -124,7 +125,7 @@ def train_model(config: Config, folder: str | Path, *, progress: bool = True) ->
         except KeyboardInterrupt as stop:
             if ledger.store.run(digest) is None:
                 raise
-            raise TrainingStopped(section.name) from stop
+            raise TrainingStopped(section.name, written=(place / MODEL_JSON).exists()) from stop
         finally:
             _close(ledger, digest)
 
