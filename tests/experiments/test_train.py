@@ -233,6 +233,18 @@ def test_clipped_updates_are_bounded_whatever_the_gradients_are():
     assert 5.99 < ready.guarantee.epsilon(1e-5) <= 6.0
 
 
+def test_of_laplace_noise_the_ledger_keeps_what_adds_less(tmp_path):
+    """A pure epsilon adds up over rounds; what the rounds compose to at half of delta is far less where they are many."""
+    changes = {"experiment": {"rounds": 60}, "noise": {"law": "laplace", "std": 0.4}, "privacy": {"clip_norm": "l1"}}
+    many = config(tmp_path / "l", budget=0.6, **changes)
+    ready = prepare_release(many)
+    assert ready.cost.epsilon(1e-5) > 0.6 > ready.cost_at(5e-6).value
+    train_model(many, tmp_path / "model", progress=False)
+    reserved = [entry.cost for entry in ledger_of(tmp_path / "l")[0] if isinstance(entry, Reserved)]
+    assert [cost.kind for cost in reserved] == ["epsilon-delta"]
+    assert reserved[0].at_delta == 5e-6
+
+
 def test_the_whole_data_set_pays_what_its_most_exposed_agent_does():
     ready = prepare_release(config(problem={"partition": {"kind": "by_size", "growth": "linear"}}))
     alone = [one.cost.value for one in ready.agents]

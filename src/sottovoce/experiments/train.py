@@ -169,7 +169,7 @@ def _open_ledger(section: LedgerSection, ready: Release) -> Iterator[Ledger]:
 
 def _refuse_over(budget: float | str, ready: Release, delta: float) -> None:
     """Refuse a training that exceeds a budget alone, before a ledger is begun for it."""
-    needed = ready.cost.epsilon(delta)
+    needed = min(cost.epsilon(delta) for cost in _forms(ready, 0.5 * delta))
     if not isinstance(budget, str) and needed > budget:
         told = "an infinite epsilon" if np.isinf(needed) else f"epsilon = {shown(needed, 6)} at delta = {delta:g}"
         raise BudgetExhausted(
@@ -223,10 +223,14 @@ def _reserve(ledger: Ledger, ready: Release, agreement: bytes, digest: bytes) ->
 
 
 def _cost(ledger: Ledger, ready: Release) -> Cost:
-    """What the ledger keeps: mu of Gaussian noise; of Laplace noise the pure epsilon, or a pair with a share of delta where that adds less."""
-    if ready.cost.kind != "pure":
-        return ready.cost
-    return min(ready.cost, ready.cost_at(ledger.next_share()), key=ledger.with_run)
+    """What the ledger keeps: of the forms that a cost has, the one that adds least."""
+    return min(_forms(ready, ledger.next_share()), key=ledger.with_run)
+
+
+def _forms(ready: Release, share: float) -> list[Cost]:
+    """The cost of a training: mu of Gaussian noise; of Laplace noise its pure epsilon, and what its rounds compose to at a share of delta."""
+    composed = ready.cost.kind == "pure" and share > 0
+    return [ready.cost, ready.cost_at(share)] if composed else [ready.cost]
 
 
 def _bytes_of(experiment: Experiment) -> Iterator[bytes]:
