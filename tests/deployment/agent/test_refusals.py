@@ -7,8 +7,8 @@ import pytest
 
 import sottovoce as sv
 from deployment.agent.cases import FEDERATION, GRAPH, LATTICE, LAW, LINKS, PROBLEM, SCHEMES, played, public_run
-from deployment.agent.recursion import Table
-from sottovoce.deployment.agent import Wiring, check_deployable, own_of, play
+from deployment.agent.recursion import Rehearsal, Table
+from sottovoce.deployment.agent import Wiring, check_deployable, own_of, play, prepare, start, take
 from sottovoce.deployment.integers import Lattice
 from sottovoce.noise import broadcast_map
 
@@ -129,8 +129,13 @@ def test_problems_of_another_size_and_starting_points_that_are_none_are_refused(
             )
 
 
-def test_a_relay_asked_for_a_gradient_refuses():
+def test_updates_of_sampled_agents_take_no_gradient_at_the_relay_nor_at_an_agent():
     curious = FEDAVG.exchanges[0]._replace(update=lambda w, received, gradient, round_: received - gradient(w))
     algorithm = sv.algorithms.fedavg(step_size=0.05, participation=0.5)._replace(exchanges=(curious,))
-    with pytest.raises(sv.ProtocolError, match="asked of the relay"):
-        played(public_run(FEDERATION, algorithm, SCHEMES["none"]), TABLE)
+    run = public_run(FEDERATION, algorithm, SCHEMES["independent"])
+    with pytest.raises(sv.ProtocolError, match="where agents are sampled"):
+        played(run, TABLE)
+    agents = Wiring(run, LATTICE, TABLE)
+    made = prepare(agents, 0, own_of(PROBLEM, 0), start(run, LATTICE), 0, Rehearsal(TABLE, 0), None)
+    with pytest.raises(sv.ProtocolError, match="where agents are sampled"):
+        take(agents, 0, own_of(PROBLEM, 0), made.state, 0, made.held, {5: np.zeros(3, dtype=np.uint64)})

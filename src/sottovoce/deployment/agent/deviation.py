@@ -11,7 +11,7 @@ since s I + c grad has that Lipschitz constant where the Hessian of the loss lie
 gradient step of length at most 2 / beta stretches nothing (s = 1), averaging stretches nothing (weights add up to one), and a round adds what its own
 roundings add: the bound grows by a fixed number of units per round,
 
-    |entry of the one run - entry of the other|  <=  rounds x 2^-f x factor.
+    |entry of the one run - entry of the other|  <=  rounds x 2^-f x factor          while no number reaches the bound of the lattice.
 
 Where the network does stretch differences (accelerated gossip, ADMM, steps that are too long) the bound grows faster, and says so.
 """
@@ -27,9 +27,9 @@ from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import refill, state_blocks
 from sottovoce.numbers import checked
 
-ROUNDING = (
-    0.5 + 2.0**-8
-)  # half a unit, and room for what float64 loses before it: numbers of 2^40 units have 2^-13 of one
+# Half a unit, and room for what float64 loses before it: a sum of 2^14 numbers of 2^30 units loses less than 2^-8 of one.
+ROUNDING = 0.5 + 2.0**-8
+TIE = 1e-12  # relative difference of bounds that count as equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +67,9 @@ def deviation_bound(wiring: Wiring, *, smoothness: float, strong_convexity: floa
     errors = np.full(columns.num_states, columns.rounding)  # the starting point is rounded
     for round_ in range(1, run.rounds + 1):
         states, sizes = columns.play(round_)
-        norms = _Norms(columns, np.concatenate([errors, sizes]), strong_convexity, smoothness)
-        errors = np.array([norms.of(row) for row in states])
+        with np.errstate(over="ignore", invalid="ignore"):  # a bound may be infinite
+            norms = _Norms(columns, np.concatenate([errors, sizes]), strong_convexity, smoothness)
+            errors = np.array([norms.of(row) for row in states])
         if not np.isfinite(errors).all():
             return Deviation(units=math.inf, factor=math.inf)
     models = [columns.model(agent) for agent in columns.distinct]
@@ -245,4 +246,7 @@ class _Norms:
         def bound(s: float) -> float:
             return float(np.abs(row - s * point) @ self.weights) + self._stretched(s, c) * norm
 
-        return float(min(bends, key=bound))
+        bounds = {s: bound(s) for s in sorted(bends, key=abs)}
+        # Of those that are equally good the smallest, which leaves most of the row to the gradients that come next.
+        smallest = min(bounds.values())
+        return float(next(s for s, found in bounds.items() if not found > smallest * (1 + TIE)))

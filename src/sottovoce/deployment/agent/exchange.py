@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from sottovoce.deployment.agent.own import Own, gradient_of_round
+from sottovoce.deployment.agent.own import Own, gradient_of_round, no_gradient
 from sottovoce.deployment.agent.perturbation import NOBODY
 from sottovoce.deployment.agent.randomness import Randomness
 from sottovoce.deployment.agent.state import State, off_lattice, on_lattice
@@ -135,6 +135,8 @@ def take(
     check_words(part, words, run.dimension, position)
     received = lattice.unit * (_added_up(wiring, part, held, words) if part.masked else _combined(part, held, words))
     gradient = gradient_of_round(own, lattice, held.batches, held.gradient_noise)
+    if run.algorithm.sampling is not None:
+        gradient = no_gradient
     with np.errstate(all="ignore"):
         updated = run.algorithm.exchanges[exchange].update(off_lattice(state, lattice), received, gradient, round_)
     return on_lattice(updated, lattice)

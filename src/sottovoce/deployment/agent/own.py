@@ -8,12 +8,12 @@ Linear models compute on NumPy. Networks compute with JAX at 64 bits; what comes
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from sottovoce.deployment.integers import Lattice
-from sottovoce.errors import ConfigError
+from sottovoce.errors import ConfigError, ProtocolError
 from sottovoce.problems import Problem
 
 
@@ -74,3 +74,15 @@ def gradient_of_round(own: Own, lattice: Lattice, batches: np.ndarray, noise: np
         return lattice.to_float(lattice.to_units(found) + noise[step]) if len(noise) else found
 
     return gradient
+
+
+def no_gradient(*_: Any, **__: Any) -> NoReturn:
+    """In place of a gradient where there may be none: at the relay, and in updates of agents that are sampled.
+
+    Raises:
+        ProtocolError: always.
+    """
+    raise ProtocolError(
+        "a gradient was asked for in an update where agents are sampled. The relay has no records and must follow the update, and agents that do not "
+        "take part have drawn no batch and no noise: `update` may use what was received and nothing else."
+    )

@@ -8,16 +8,16 @@ sampled, and the relay follows it with the algorithm's own `update`. It has no r
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 
 from sottovoce.deployment.agent.exchange import check_words
+from sottovoce.deployment.agent.own import no_gradient
 from sottovoce.deployment.agent.randomness import Randomness
 from sottovoce.deployment.agent.state import State, off_lattice, on_lattice, start
 from sottovoce.deployment.agent.wiring import Wiring
 from sottovoce.deployment.integers import ring, signed
-from sottovoce.errors import ProtocolError
 
 
 class RelayPrepared(NamedTuple):
@@ -59,7 +59,7 @@ def relay_prepare(
     if run.algorithm.sampling is not None:
         exchange = run.algorithm.exchanges[number]
         with np.errstate(all="ignore"):
-            updated = exchange.update(off_lattice(state, lattice), lattice.to_float(average), _no_gradient, round_)
+            updated = exchange.update(off_lattice(state, lattice), lattice.to_float(average), no_gradient, round_)
         state = on_lattice(updated, lattice)
     return RelayPrepared(dict.fromkeys(part.receivers, sent), state)
 
@@ -78,9 +78,3 @@ def _average(wiring: Wiring, state: State, position: int, words: Mapping[int, np
     for agent in sorted(words):
         total = total + shares[agent] * counts[agent] * (signed(words[agent]) - known)
     return np.asarray(total)
-
-
-def _no_gradient(*_: Any, **__: Any) -> NoReturn:
-    raise ProtocolError(
-        "a gradient was asked of the relay, which has no records. Where agents are sampled, `update` may use what was received and nothing else."
-    )
