@@ -103,7 +103,7 @@ def test_noise_without_room_in_a_word_is_refused():
     # Where links drop out, a round in which all are there has the most noise.
     dropping = sv.topologies.complete(5).with_dropout(0.9)
     with pytest.raises(sv.ConfigError, match="there is room for"):
-        wiring(sv.noise.gopa(LAW, pairwise_std=0.4), topology=dropping, lattice=Lattice(24, bound_bits=26))
+        wiring(sv.noise.gopa(LAW, pairwise_std=0.06), topology=dropping, lattice=Lattice(24, bound_bits=26))
 
 
 def test_noise_of_less_than_a_unit_or_beyond_the_sampler_is_refused():
