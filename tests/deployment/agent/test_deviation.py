@@ -42,6 +42,14 @@ def test_averaging_adds_one_rounding_in_a_round():
     assert units(peers(GRAPH)["gossip"], "none", beta=1.0) == pytest.approx(H * (1 + 1 + 10))
 
 
+def test_rounds_without_gradients_are_multiplied_out():
+    """Taken one by one, the norms of accelerated rounds grow without end; multiplied out, they stay."""
+    plain, accelerated = (
+        units(peers(GRAPH)[name], "none", beta=1.0, rounds=60) for name in ("gossip", "gossip, accelerated")
+    )
+    assert plain < accelerated < 2 * plain
+
+
 def test_atc_with_a_step_that_stretches_nothing_adds_two_roundings_in_a_round():
     for step in (0.1, 0.5):
         assert units(sv.algorithms.atc(step_size=step), "none") == pytest.approx(H * (1 + 2 * 10))

@@ -79,9 +79,7 @@ def test_every_combination_is_the_recursion(capsys):
     found = compare(every_run(batch_sizes=(None, 4), rounds=20))
     assert len(found) > 600
     worst = max(found.items(), key=lambda one: one[1][0])
-    bounded = [
-        one for name, one in found.items() if one[1] is not None and not re.match("inexact_admm|gossip, acc", name)
-    ]
+    bounded = [one for name, one in found.items() if one[1] is not None and not name.startswith("inexact_admm")]
     with capsys.disabled():
         print(f"\n{len(found)} runs of 20 rounds: at most {worst[1][0]:.2f} units apart ({worst[0]});")  # noqa: T201
         print(f"factors from {min(b for _, b in bounded) / 20:.2f} to {max(b for _, b in bounded) / 20:.2f}")  # noqa: T201

@@ -13,12 +13,13 @@ roundings add: the bound grows by a fixed number of units per round,
 
     |entry of the one run - entry of the other|  <=  rounds x 2^-f x factor          while no number reaches the bound of the lattice.
 
-Where the network does stretch differences (accelerated gossip, ADMM, steps that are too long) the bound grows faster, and says so.
+Rounds without gradients are linear, and are multiplied out before norms are taken. Where differences are stretched (steps that are too long), or would
+shrink only in a norm over all arrays together (ADMM), the bound grows faster, and says so.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -64,17 +65,44 @@ def deviation_bound(wiring: Wiring, *, smoothness: float, strong_convexity: floa
     checked("smoothness", smoothness, "[0, inf)")
     checked("strong_convexity", strong_convexity, "(-inf, inf)")
     columns = _Columns(wiring)
-    errors = np.full(columns.num_states, columns.rounding)  # the starting point is rounded
+    apart = _Apart.at(np.full(columns.num_states, columns.rounding))  # the starting point is rounded
     for round_ in range(1, run.rounds + 1):
-        states, sizes = columns.play(round_)
+        rows, sizes = columns.play(round_)
         with np.errstate(over="ignore", invalid="ignore"):  # a bound may be infinite
-            norms = _Norms(columns, np.concatenate([errors, sizes]), strong_convexity, smoothness)
-            errors = np.array([norms.of(row) for row in states])
-        if not np.isfinite(errors).all():
-            return Deviation(units=math.inf, factor=math.inf)
-    models = [columns.model(agent) for agent in columns.distinct]
-    units = max(float(np.abs(row) @ errors) for row in models)
+            if any(rows[:, column].any() for column, _ in columns.points):
+                norms = _Norms(columns, np.concatenate([apart.norms, sizes]), strong_convexity, smoothness)
+                apart = _Apart.at(np.array([norms.of(row) for row in rows]))
+            else:
+                apart = apart.moved(rows, sizes)
+    models = np.stack([columns.model(agent) for agent in columns.distinct])
+    units = float((np.abs(models @ apart.rows) @ apart.sizes).max()) if np.isfinite(apart.norms).all() else math.inf
     return Deviation(units=units, factor=units / run.rounds)
+
+
+class _Apart(NamedTuple):
+    """How the two runs differ: for every array that is kept a row of coefficients over vectors whose norms have bounds."""
+
+    rows: np.ndarray  # [arrays, vectors]
+    sizes: np.ndarray  # [vectors]
+
+    @classmethod
+    def at(cls, norms: np.ndarray) -> Self:
+        """Nothing is known but these norms."""
+        return cls(np.eye(len(norms)), norms)
+
+    @property
+    def norms(self) -> np.ndarray:
+        """[arrays] bounds on the norms of the differences."""
+        return np.asarray(np.abs(self.rows) @ self.sizes)
+
+    def moved(self, rows: np.ndarray, sizes: np.ndarray) -> Self:
+        """After a round without gradients, which is linear: what cancels in several rounds together is seen to cancel."""
+        kept = len(self.rows)
+        new = np.flatnonzero(sizes)
+        return type(self)(
+            np.concatenate([rows[:, :kept] @ self.rows, rows[:, kept:][:, new]], axis=1),
+            np.concatenate([self.sizes, sizes[new]]),
+        )
 
 
 class _Columns:
@@ -135,7 +163,7 @@ class _Columns:
         row: np.ndarray = self.algorithm.model(self._state(agent))
         return row[: self.num_states]
 
-    def play(self, round_: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def play(self, round_: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows of what agents keep after a round, and the sizes of its columns beyond what they kept before."""
         self.used, self.sizes, self.points = self.num_states, {}, []
         gradients = [self._gradient(round_) for _ in range(self.wiring.run.num_agents)]
@@ -145,7 +173,7 @@ class _Columns:
         sizes = np.zeros(self.width - self.num_states)
         for column, size in self.sizes.items():
             sizes[column - self.num_states] = size
-        return [block for agent in self.distinct for block in state_blocks(states[agent])], sizes
+        return np.stack([block for agent in self.distinct for block in state_blocks(states[agent])]), sizes
 
     def _exchange(self, states: list[Any], gradients: list[Any], round_: int, number: int) -> list[Any]:
         exchange, position = self.algorithm.exchanges[number], (round_ - 1) * self.wiring.run.exchanges + number
