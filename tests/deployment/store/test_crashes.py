@@ -60,6 +60,8 @@ def test_an_exchange_is_whole_or_absent(path, point):
         begun(store)
         committed(store, 0)
     crash(path, f"commit: {point}", "commit")
+    with Store.open(path, writer=False) as reader:
+        assert is_exchange(reader, int(POINTS[point]))
     with Store.open(path) as store:
         assert is_exchange(store, int(POINTS[point]))
         committed(store, int(POINTS[point]) + 1)

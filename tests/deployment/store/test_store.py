@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from deployment.store.stores import AGREEMENT, DIGEST, RUN_KEY, begun, committed, exchange, is_exchange, made
-from sottovoce.deployment.store import AnotherWriter, Reservation, RestoredBackup, Store, StoreError, linked
+from sottovoce.deployment.store import AnotherWriter, Reservation, RestoredBackup, Store, StoreError, linked, schema
 from sottovoce.deployment.store.arrays import packed, unpacked
 from sottovoce.errors import ConfigError
 
@@ -181,6 +181,57 @@ def test_nothing_is_made_over_a_store(path):
 def test_a_missing_store_says_how_to_make_one(tmp_path):
     with pytest.raises(StoreError, match="sottovoce ledger create"):
         Store.open(tmp_path / "none.ledger")
+
+
+@pytest.mark.parametrize("name", ["", ".", "x" * 300, "a\0b", "none/x.ledger"])
+def test_a_place_where_no_file_can_be_is_refused(tmp_path, name):
+    tmp_path.chmod(0o700)
+    for attempt in (lambda path: Store.create(path, b"{}"), Store.open):
+        with pytest.raises(StoreError):
+            attempt(f"{tmp_path}/{name}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_failed_is_told_although_the_store_is_closed_on_the_way_out(path):
+    def full():
+        with Store.open(path) as store:
+            begun(store)
+            committed(store, 0)
+            store.acknowledged(DIGEST, "bo", 0)
+            store._database.connection.execute("PRAGMA max_page_count = 1")
+            store.commit(DIGEST, 1, **exchange(1, 100_000))
+
+    with pytest.raises(StoreError, match="the disk is full"):
+        full()
+
+
+def test_an_older_format_is_brought_up_to_date_or_left_as_it_was(path, monkeypatch):
+    def newer(connection):
+        connection.execute("CREATE TABLE more (thing TEXT)")
+        if broken:
+            connection.execute("INSERT INTO none VALUES (1)")
+
+    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setitem(schema.MIGRATIONS, 1, newer)
+    broken = True
+    with pytest.raises(StoreError):
+        Store.open(path)
+    assert (
+        asked(path, "PRAGMA user_version"),
+        asked(path, "SELECT count(*) FROM sqlite_master WHERE name = 'more'"),
+    ) == (1, 0)
+    broken = False
+    with Store.open(path) as store:
+        begun(store)
+    assert (asked(path, "PRAGMA user_version"), asked(path, "SELECT count(*) FROM more")) == (2, 0)
+
+
+def asked(path, query):
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchone()[0]
+    finally:
+        connection.close()
 
 
 def test_a_newer_format_is_refused_unread(path):

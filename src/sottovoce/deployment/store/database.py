@@ -65,9 +65,9 @@ class Database:
         Raises:
             StoreError: missing, damaged, readable by others, of a newer version, or in use by another writer.
         """
-        if not path.is_file():
+        if not _is_there(path):
             raise StoreError(
-                f"{path} is not there. Make the ledger of a data set with `sottovoce ledger create`, or give the right file."
+                f"{path} is not there, or is no file. Make the ledger of a data set with `sottovoce ledger create`, or give the right file."
             )
         check_private(path)
         self.path, self.writer, self._reached = path, writer, reached
@@ -185,6 +185,11 @@ class Database:
             connection.execute("UPDATE store SET opened = ?", (int(opened),))
         self.erase()
 
+    @property
+    def usable(self) -> bool:
+        """Whether it is open, and nothing has failed since."""
+        return self._usable
+
     def _check_usable(self, *, to_write: bool = True) -> None:
         if not self._usable:
             raise StoreError(f"{self.path} failed or was closed. Open it again: what was committed before is there.")
@@ -226,7 +231,7 @@ def make_database(path: Path, first_entry: Callable[[sqlite3.Connection, bytes],
     Raises:
         StoreError: something is there, or the folder is not private.
     """
-    if not path.parent.is_dir():
+    if not path.name or not path.parent.is_dir():
         raise StoreError(
             f"the folder {path.parent} is not there. Make it first, for its owner alone: mkdir -m 700 {path.parent}"
         )
@@ -235,18 +240,29 @@ def make_database(path: Path, first_entry: Callable[[sqlite3.Connection, bytes],
         raise StoreError(
             f"{path} is there already, or files that belong to it are. Choose another name; a ledger is never begun anew."
         )
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with told_in_words(path):
             _fill(part, first_entry)
-            os.link(part, path)  # unlike a renaming this fails where the name is taken
+        os.link(part, path)  # unlike a renaming this fails where the name is taken
     except FileExistsError:
         raise StoreError(f"{path} is there already. Choose another name; a ledger is never begun anew.") from None
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be made ({error.strerror or error}). Choose another place, on a local disk of yours."
+        ) from error
     finally:
         for ending in ("", "-wal", "-shm"):
-            part.with_name(part.name + ending).unlink(missing_ok=True)
+            beside(part, ending).unlink(missing_ok=True)
     flush_folder(path.parent)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return bool(path.name) and path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _fill(path: Path, first_entry: Callable[[sqlite3.Connection, bytes], None]) -> None:

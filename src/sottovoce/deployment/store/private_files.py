@@ -37,6 +37,8 @@ def check_private(path: Path) -> None:
             found = each.lstat()
         except FileNotFoundError:
             continue
+        except (OSError, ValueError) as error:  # a name that no file can have
+            raise StoreError(f"{path} cannot be used ({error}). Choose another name or place.") from error
         if not stat.S_ISREG(found.st_mode):
             raise StoreError(f"{each} is no ordinary file. Give the store itself, not a link to it.")
         if found.st_mode & 0o077:

@@ -99,7 +99,7 @@ class Store:
     def close(self) -> None:
         """Keep what waits to be kept, and give the file free for others."""
         try:
-            if self._database.writer and (self._acknowledged or self._others.waiting):
+            if self._database.writer and self._database.usable and (self._acknowledged or self._others.waiting):
                 self.flush()
         finally:
             self._database.close()
