@@ -37,6 +37,17 @@ def test_an_exchange_is_there_after_the_store_is_opened_again(path):
         assert len(store.outgoing(DIGEST)) == 6
 
 
+def test_no_value_of_a_store_shows_a_key_or_a_state(path):
+    with Store.open(path) as store:
+        run = begun(store)
+        committed(store, 0)
+        shown = f"{run!r} {store.current(DIGEST)!r} {store.outgoing(DIGEST)!r}"
+    assert "1000" not in shown
+    assert str(RUN_KEY) not in shown
+    assert "int64[2, 5]" in shown
+    assert "'bo', position 0, 40 bytes" in shown
+
+
 def test_an_exchange_is_committed_once(path):
     with Store.open(path) as store:
         begun(store)

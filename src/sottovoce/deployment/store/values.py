@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from sottovoce.deployment.store.chain import Entry
+from sottovoce.reprs import short_repr
 
 Meter = Mapping[
     str, Any
@@ -62,6 +63,9 @@ class Current(NamedTuple):
     state: np.ndarray
     held: dict[str, np.ndarray]
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class Outgoing(NamedTuple):
     """What a peer has not acknowledged yet."""
@@ -69,3 +73,6 @@ class Outgoing(NamedTuple):
     peer: str
     position: int
     payload: bytes
+
+    def __repr__(self) -> str:
+        return f"Outgoing({self.peer!r}, position {self.position}, {len(self.payload)} bytes)"
