@@ -213,8 +213,10 @@ def _missing(asked: _Asked, *options: str) -> str:
 
 
 def _sentence(book: "Ledger", totals: "Totals") -> str:
+    from sottovoce.deployment.ledger import plain
+
     created = book.created
-    limit = "an unlimited budget" if created.budget == "unlimited" else f"a budget of epsilon {created.budget:g}"
+    limit = "an unlimited budget" if created.budget == "unlimited" else f"a budget of epsilon {plain(created.budget)}"
     runs = f"{totals.runs} run{'' if totals.runs == 1 else 's'}"
     files = (
         f" The data file changed between them: {totals.data_files} versions were used." if totals.data_files > 1 else ""

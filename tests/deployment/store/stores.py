@@ -18,10 +18,10 @@ def made(folder, name="patients.ledger"):
     return path
 
 
-def begun(store, digest=DIGEST, name="trial"):
+def begun(store, digest=DIGEST, name="trial", agreement=AGREEMENT):
     asked = {"unit": "record", "adjacency": "replace", "observer": "everybody else"}
     reservation = Ledger(store).reserve(name, digest, Cost.gaussian(0.1), **asked)
-    return store.begin_run(digest, name, AGREEMENT, reservation, RUN_KEY)
+    return store.begin_run(digest, name, agreement, reservation, RUN_KEY)
 
 
 def exchange(position, dimension=5):

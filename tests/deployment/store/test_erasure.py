@@ -27,7 +27,7 @@ def finished(request, tmp_path):
     path = made(tmp_path)
     contents = [content for position in range(3) for content in secrets_of(position, request.param)]
     with Store.open(path) as store:
-        begun(store)
+        begun(store, agreement=bytes(20 * request.param))
         for position in range(3):
             store.commit(DIGEST, position, **exchange(position, request.param))
         yield path, store, contents

@@ -1,5 +1,7 @@
+import os
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -170,6 +172,27 @@ def test_a_commit_waits_for_the_disk(path):
             for name in ("journal_mode", "synchronous", "page_size")
         }
     assert asked == {"journal_mode": "wal", "synchronous": 2, "page_size": 65536}
+
+
+def test_threads_of_one_process_take_turns(path):
+    with Store.open(path) as store, ThreadPoolExecutor(4) as threads:
+        begun(store)
+        for position in range(4):
+            commit = threads.submit(committed, store, position)
+            looks = [threads.submit(store.current, DIGEST) for _ in range(6)]
+            commit.result()
+            for look in looks:
+                found = look.result()
+                assert found is None or np.array_equal(found.state, exchange(found.position)["state"])
+        assert is_exchange(store, 3)
+
+
+def test_a_name_of_any_bytes_will_do(tmp_path):
+    tmp_path.chmod(0o700)
+    path = made(tmp_path, os.fsdecode(b"caf\xe9 ?mode=ro #1%41.ledger"))
+    with Store.open(path) as store:
+        begun(store)
+    assert path.exists()
 
 
 def test_a_reader_reads_a_closed_store(path):

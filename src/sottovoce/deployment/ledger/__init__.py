@@ -2,7 +2,7 @@
 
 from sottovoce.deployment.ledger.entries import Budget, Created, Released, Reserved
 from sottovoce.deployment.ledger.head import Head, Signer, disagreement, export_head, read_head
-from sottovoce.deployment.ledger.ledger import Ledger, Totals, create_ledger
+from sottovoce.deployment.ledger.ledger import Ledger, Totals, create_ledger, plain
 from sottovoce.deployment.ledger.sums import total_epsilon
 
 __all__ = [

@@ -207,14 +207,14 @@ class Ledger:
         delta, name, after = self.created.delta, self.created.name, self.with_run(cost)
         if cost.epsilon(delta) == math.inf:
             raise BudgetExhausted(
-                f"the run {run!r} has no finite epsilon at delta = {delta:g}, and the ledger {name!r} has a budget of {budget:g}. Change the run so that it "
+                f"the run {run!r} has no finite epsilon at delta = {delta:g}, and the ledger {name!r} has a budget of {plain(budget)}. Change the run so that it "
                 f'protects; only a ledger created with budget = "unlimited" lets it begin. Nothing was reserved and nothing sent.'
             )
         if after * (1.0 - _ARITHMETIC) > budget:
             before = total_epsilon(self.counted(), delta)
             raise BudgetExhausted(
                 f"the run {run!r} costs epsilon {shown(cost.epsilon(delta), 4)}; with epsilon {shown(before, 4)} that is reserved, the ledger {name!r} "
-                f"would come to {shown(after, 4)} at delta = {delta:g}, above its budget of {budget:g}. Plan fewer rounds or more noise. Nothing was "
+                f"would come to {shown(after, 4)} at delta = {delta:g}, above its budget of {plain(budget)}. Plan fewer rounds or more noise. Nothing was "
                 f"reserved and nothing sent."
             )
 
@@ -225,6 +225,11 @@ class Ledger:
 
 def _metered(run: RunRecord) -> Cost:
     return Cost.parse(run.spent) if run.spent else Cost.pure(0.0)
+
+
+def plain(budget: Budget) -> str:
+    """A budget as its owner wrote it, with all digits."""
+    return budget if budget == UNLIMITED else repr(float(budget)).removesuffix(".0")
 
 
 def now() -> str:

@@ -22,6 +22,7 @@ from sottovoce.deployment.store.refusals import AnotherWriter, RestoredBackup, S
 from sottovoce.deployment.store.schema import PAGE_BYTES, check_version, create_tables, migrate
 
 Reached = Callable[[str], None]
+_OLDEST_SQLITE = (3, 37)
 _PATIENCE_S = 10.0  # for a reader that keeps a checkpoint waiting
 _CACHE_KB = 65536  # a transaction that outgrows it is written twice
 # The -wal file is written back once it is longer than this, and than so many transactions: writing back costs as much as they do.
@@ -231,6 +232,10 @@ def make_database(path: Path, first_entry: Callable[[sqlite3.Connection, bytes],
     Raises:
         StoreError: something is there, or the folder is not private.
     """
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise StoreError(
+            f"Python has SQLite {sqlite3.sqlite_version}; a store needs {'.'.join(map(str, _OLDEST_SQLITE))} or newer. Install a newer Python."
+        )
     if not path.name or not path.parent.is_dir():
         raise StoreError(
             f"the folder {path.parent} is not there. Make it first, for its owner alone: mkdir -m 700 {path.parent}"
@@ -285,7 +290,7 @@ def _fill(path: Path, first_entry: Callable[[sqlite3.Connection, bytes], None]) 
 def _connected(path: Path, *, writer: bool) -> sqlite3.Connection:
     mode = "rw" if writer else "ro"
     connection = sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?mode={mode}",
+        f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}",
         uri=True,
         isolation_level=None,
         timeout=_PATIENCE_S,
@@ -296,6 +301,7 @@ def _connected(path: Path, *, writer: bool) -> sqlite3.Connection:
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
     if writer:
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves bytes in the disk's own memory
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
     return connection
