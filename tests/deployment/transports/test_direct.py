@@ -246,7 +246,7 @@ def member_channel(parties, name: str, to: str) -> grpc.Channel:
 
 def test_a_blob_above_the_limit_ends_the_stream_and_is_not_kept(opened, parties):
     bea = opened("bea", max_blob=3 * PART)
-    parts = iter(lambda: bytes(PART), None)  # a blob without an end
+    parts = [bytes(PART)] * 4 + [b""]
     assert refusal(member_channel(parties, "ada", "bea"), parts).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     too_large_for_one_part = [bytes(PART + 1)]
     assert (
@@ -256,9 +256,7 @@ def test_a_blob_above_the_limit_ends_the_stream_and_is_not_kept(opened, parties)
     assert bea.recv(0.1) is None
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.slow), PART - 1]
-)
+@pytest.mark.parametrize("size", [pytest.param(1000, marks=pytest.mark.slow), PART - 1])
 def test_a_flood_of_one_member_is_not_read_and_takes_no_room_of_others(opened, parties, size):
     quota = 4 * PART
     bea, cyd = opened("bea", max_blob=quota), opened("cyd")
@@ -272,12 +270,13 @@ def test_a_flood_of_one_member_is_not_read_and_takes_no_room_of_others(opened, p
     with member_channel(parties, "ada", "bea") as channel:
         call = channel.stream_unary(METHOD).future(flood())
         before, deadline = -1, time.monotonic() + 30
-        while pulled[0] != before and time.monotonic() < deadline:
+        most = quota + 24 * PART  # what waits, and what the windows of both ends and the kernel hold
+        while pulled[0] != before and time.monotonic() < deadline and pulled[0] * (size + 5) < most:
             before = pulled[0]
             time.sleep(0.2)
         assert bea._inbox.waiting_bytes("ada") <= quota
         held = pulled[0] * (size + 5)  # with the frame that gRPC puts around it
-        assert held < quota + 24 * PART  # what waits, and what the windows of both ends and the kernel hold
+        assert held < most
         cyd.send("bea", b"heard")
         deadline = time.monotonic() + 5
         while not bea._inbox.waiting_bytes("cyd") and time.monotonic() < deadline:
