@@ -328,3 +328,17 @@ def test_links_that_change_are_accounted_with_what_each_of_them_draws(problem):
             assert 0 < found.total_variation < 1e-26
     silent = stated(problem, topology=listed)
     assert silent.cost.value > stated(problem).cost.value  # who is silent sends two gradients at once
+
+
+def test_points_of_local_steps_beyond_the_lattice_are_counted_under_noise_in_gradients(problem):
+    """A ridge adds the model wherever a gradient is taken, and noisy local steps may walk far."""
+    ridged = sv.problems.logistic_regression(problem.features, problem.labels, ridge=0.1).with_clipping(1.0, "l2")
+    given = {"noise": sv.noise.gradient(GAUSSIAN), "topology": sv.topologies.federation(K), "unit": "record"}
+    one, several = (stated(ridged, sv.algorithms.fedavg(step_size=2.0, local_steps=steps), **given) for steps in (1, 4))
+    assert several.floating_point > 3 * one.floating_point
+    clip = sv.clipping.Clip(1.0, "l2")
+    clipped = sv.algorithms.fedavg(step_size=2.0, local_steps=4, update_clip=clip)
+    assert (
+        stated(ridged, clipped, **given).cost.kind == "infinite"
+    )  # how far they walk is not read through a clip of the whole
+    assert stated(problem, clipped, **given).cost.kind == "gaussian"  # without a ridge it does not matter

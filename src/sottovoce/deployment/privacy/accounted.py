@@ -79,9 +79,11 @@ class Accounted:
     @property
     def _largest_point(self) -> float:
         """A bound on the entries of all points at which gradients are taken, in units; rounds with the same schedules are alike."""
-        tables = [schedule.table(self.run.rounds) for schedule in self.played.schedules]
+        # Under noise in gradients every single gradient counts, also those of local steps that are clipped as a whole afterwards.
+        played = self.run.algorithm if self.run.noise.in_gradients else self.played
+        tables = [schedule.table(self.run.rounds) for schedule in played.schedules]
         first = np.unique(np.stack(tables), axis=1, return_index=True)[1] if tables else np.zeros(1, dtype=int)
-        return max(traced(self.played, int(t) + 1, self.entries).point_size for t in first)
+        return max(traced(played, int(t) + 1, self.entries).point_size for t in first)
 
     @cached_property
     def charge(self) -> float:
