@@ -186,6 +186,42 @@ def test_masked_averages_need_a_board_and_a_beacon():
         agreement(masked, RELAY)
 
 
+def test_a_graph_that_another_party_drew_is_taken_from_its_agreement():
+    def drawn(seed):
+        return config(topology={"kind": "geometric", "radius": 0.75, "seed": seed})
+
+    graphs = {seed: agreement(drawn(seed), ROSTER) for seed in range(40) if _connected(drawn(seed))}
+    theirs = next(each for each in graphs.values() if each.digest != graphs[min(graphs)].digest)
+    mine = drawn(min(graphs))  # as if the same seed gave another graph here
+    assert agreement(mine, ROSTER, agreed=theirs) == theirs
+    taken = public_parts(mine, names=HOSPITALS, agreed=theirs).run.topology
+    np.testing.assert_array_equal(taken.link_weights, theirs.learning.networks[0].rounds[0].weights)
+
+
+def _connected(made):
+    try:
+        return public_parts(made, names=HOSPITALS) is not None
+    except ConfigError:
+        return False
+
+
+def test_nothing_else_is_taken_from_another_party():
+    theirs = agreement(config(), ROSTER)
+    assert agreement(config(), ROSTER, agreed=theirs) == theirs
+    with pytest.raises(
+        ConfigError,
+        match=r"not the one on this file and roster.*learning.parameters.step_size: 0.2 in the first, 0.1 in the second",
+    ):
+        agreement(config(algorithm={"step_size": 0.2}), ROSTER, agreed=theirs)
+    with pytest.raises(ConfigError, match=r'another network than .topology. kind = "path"'):
+        agreement(config(topology={"kind": "path"}), ROSTER, agreed=theirs)
+    with pytest.raises(ConfigError, match=r'another network than .topology. kind = "ring"'):
+        agreement(config(topology={"dropout": 0.1}), ROSTER, agreed=theirs)
+    four = agreement(config(deployment={"records": {**COUNTS, "zug": 5}}), [*ROSTER, Entry("zug")])
+    with pytest.raises(ConfigError, match="the agreement has 4 agents, and the file 3"):
+        agreement(config(), ROSTER, agreed=four)
+
+
 def test_the_walk_is_refused_with_its_reason():
     walk = config(topology={"kind": "complete", "walk": True}, algorithm={"kind": "random_walk"})
     with pytest.raises(IncompatibleChoice, match="everybody sees who sends to whom"):

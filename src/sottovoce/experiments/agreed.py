@@ -8,7 +8,7 @@ fraction bits              as the file gives them; else chosen from the size of 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from sottovoce.deployment.terms import Agreement, Declared, Member, Promise, Protection, agreement_of
+from sottovoce.deployment.terms import Agreement, Declared, Member, Promise, Protection, agreement_of, differences
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.deployment import DeploymentSection
@@ -38,18 +38,26 @@ class Listed(Protocol):
         """The key that it signs with."""
 
 
-def agreement(config: Config, roster: Iterable[Listed]) -> Agreement:
+def agreement(config: Config, roster: Iterable[Listed], *, agreed: Agreement | None = None) -> Agreement:
     """The agreement on the run of a file among the members of a roster.
 
     Args:
         config: what the file says; it has a table [deployment].
         roster: the members. Agents are numbered in the order of their names.
+        agreed: the agreement that another party made, to be held against this file and roster; a network that was drawn from a seed is taken from it.
 
     Raises:
-        ConfigError: something is missing, or cannot be known without data.
+        ConfigError: something is missing, or cannot be known without data; or another party's agreement is not on this file and roster.
         IncompatibleChoice: something that no parties can run.
     """
-    return agreement_on(config, public_parts(config, names=agents_of(roster)), members_of(roster))
+    members = members_of(roster)
+    names = tuple(member.name for member in members if member.role == "agent")
+    made = agreement_on(config, public_parts(config, names=names, agreed=agreed), members)
+    if agreed is not None and (found := differences(made, agreed, most=5)):
+        raise ConfigError(
+            f"another party's agreement is not the one on this file and roster (first: here, second: there): {'; '.join(found)}. Compare both files."
+        )
+    return made
 
 
 def agreement_on(config: Config, parts: PublicParts, members: Sequence[Member]) -> Agreement:

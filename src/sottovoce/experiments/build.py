@@ -22,6 +22,7 @@ from sottovoce.noise import Noise, bind
 from sottovoce.observers import view
 from sottovoce.problems import Problem
 from sottovoce.resources import refuse_too_many_rounds
+from sottovoce.topologies import Topology
 
 
 def build(config: Config) -> Experiment:
@@ -35,7 +36,9 @@ def build(config: Config) -> Experiment:
     return assembled(config, data, problem_of(config, data), sizes=[len(part) for part in data.records[0]])
 
 
-def assembled(config: Config, data: AgentData, problem: Problem, *, sizes: Sequence[int]) -> Experiment:
+def assembled(
+    config: Config, data: AgentData, problem: Problem, *, sizes: Sequence[int], topology: Topology | None = None
+) -> Experiment:
     """Make the parts around the records.
 
     Args:
@@ -43,6 +46,7 @@ def assembled(config: Config, data: AgentData, problem: Problem, *, sizes: Seque
         data: records, and what is known of them.
         problem: of these records.
         sizes: records of every agent.
+        topology: the network, where it is known already; None: the one that the file says.
 
     Raises:
         ConfigError: if one part cannot be made from its values.
@@ -50,7 +54,8 @@ def assembled(config: Config, data: AgentData, problem: Problem, *, sizes: Seque
     """
     settings = config.experiment
     refuse_too_many_rounds(settings.rounds)
-    topology = config.topology.topology(seed=settings.seed, sizes=sizes)
+    if topology is None:
+        topology = config.topology.topology(seed=settings.seed, sizes=sizes)
     noise = _noise(config, problem)
     privacy = protection(config, problem)
     for observer in () if privacy is None else privacy.observers:

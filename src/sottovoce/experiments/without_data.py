@@ -14,21 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.deployment.agent import check_deployable
-from sottovoce.deployment.terms import PublicRun
+from sottovoce.deployment.terms import Agreement, Network, PublicRun, topology_of
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.experiments.build import assembled, build, problem_of
+from sottovoce.experiments.build import assembled, problem_of
 from sottovoce.experiments.config.config import Config, records_enter
 from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import PrivacySection
-from sottovoce.experiments.data import blank_records
+from sottovoce.experiments.config.topology import RandomTopology
+from sottovoce.experiments.data import AgentData, blank_records, records_of_agents
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.protection import Privacy
 from sottovoce.experiments.whole_numbers import Watchers, calibrated_for, public_run
 from sottovoce.problems import Preparation, Problem, Schema, agent_names
 from sottovoce.reprs import short_repr
+from sottovoce.topologies import Topology
 from sottovoce.wording import brief
 
+_LAST_DIGITS = 1e-12  # by which weights of two machines may differ
 _ALL_RECORDS = "A party learns from all records of its file: {keys} of [problem] {verb} for simulations."
 
 
@@ -65,12 +68,13 @@ class PublicParts:
         return self.experiment.problem
 
 
-def public_parts(config: Config, *, names: Sequence[str] | None = None) -> PublicParts:
+def public_parts(config: Config, *, names: Sequence[str] | None = None, agreed: Agreement | None = None) -> PublicParts:
     """Make what all parties know, without reading any party's data.
 
     Args:
         config: what the file says.
         names: of the agents, in the order of their numbers, as a roster lists them; None: the file must say how many there are.
+        agreed: an agreement that another party made; its network is taken where the file draws one, and must be the file's where it does not.
 
     Raises:
         ConfigError: something cannot be known without data, or one part cannot be made from its values.
@@ -82,11 +86,15 @@ def public_parts(config: Config, *, names: Sequence[str] | None = None) -> Publi
     counts = _counts(config, named)
     open_size = _with_open_size(config)
     if config.problem.is_public:
-        experiment = build(open_size)
-        counts = tuple(int(size) for size in experiment.problem.sizes) if records_enter(config) else ()
-        _refuse_other_number(named, experiment.topology.num_agents)
+        data = records_of_agents(config.problem, config.topology.num_agents, config.experiment.seed)
+        sizes, problem = [len(part) for part in data.records[0]], problem_of(config, data)
+        counts = tuple(sizes) if records_enter(config) else ()
+        _refuse_other_number(named, len(sizes))
     else:
-        experiment = _without_records(open_size, _agents(config, named, counts), counts)
+        data, sizes = _without_records(config, _agents(config, named, counts), counts)
+        problem = problem_of(config, data, sizes=sizes, whole=False)
+    topology = None if agreed is None else _agreed_network(config, agreed.learning.networks[0], sizes)
+    experiment = assembled(open_size, data, problem, sizes=sizes, topology=topology)
     if experiment.algorithm.aggregation is None:  # masked sums are carried out by other processes
         trusted = config.deployment is not None and config.deployment.relay == "trusted"
         check_deployable(public_run(experiment), relay_trusted=trusted)
@@ -131,13 +139,35 @@ def _calibrated(config: Config, experiment: Experiment) -> Experiment:
     return calibrated_for(experiment, config.noise, watchers(section), fraction_bits=section.fraction_bits)[0]
 
 
-def _without_records(config: Config, agents: int, counts: Sequence[int]) -> Experiment:
-    """The experiment of so many agents whose records are blank."""
+def _without_records(config: Config, agents: int, counts: Sequence[int]) -> tuple[AgentData, list[int]]:
+    """Blank records of so many agents, and the numbers of records to be taken in their place."""
     features = None if config.deployment is None else config.deployment.features
-    data = blank_records(config.problem, agents, features=features)
     # Where numbers of records do not enter, any that fill a batch give the same: a party with fewer is refused when it reads its file.
     sizes = list(counts) or [config.algorithm.batch_size or 1] * agents
-    return assembled(config, data, problem_of(config, data, sizes=sizes, whole=False), sizes=sizes)
+    return blank_records(config.problem, agents, features=features), sizes
+
+
+def _agreed_network(config: Config, network: Network, sizes: Sequence[int]) -> Topology:
+    """The network of an agreement: any of these agents where the file draws one, else the file's own, but for last digits."""
+    section, taken = config.topology, topology_of(network)
+    if taken.num_agents != len(sizes):
+        raise ConfigError(
+            f"the agreement has {taken.num_agents} agents, and the file {len(sizes)}. Ask whoever made it for its file."
+        )
+    drops = 0.0 if section.dropout is None else section.dropout
+    same = (network.dropout, network.schedule == "random_pair", network.relay) == (
+        drops,
+        section.random_pair,
+        section.kind == "federation",
+    )
+    if same and not isinstance(section, RandomTopology):
+        difference = abs(taken.weights - section.topology(seed=config.experiment.seed, sizes=sizes).weights)
+        same = difference.nnz == 0 or difference.max() <= _LAST_DIGITS
+    if not same:
+        raise ConfigError(
+            f'the agreement has another network than [topology] kind = "{section.kind}" of the file. Ask whoever made it for the file that it was made from.'
+        )
+    return taken
 
 
 def _refuse_what_parties_cannot(config: Config) -> None:
@@ -233,7 +263,11 @@ def _agents(config: Config, names: tuple[str, ...] | None, counts: Sequence[int]
     return known if declared is None else declared
 
 
-def _refuse_other_number(names: tuple[str, ...] | None, agents: int) -> None:
+def _refuse_other_number(names: tuple[str, ...] | None, agents: int, *, needed: int | None = None) -> None:
+    if needed is not None and needed != agents:
+        raise ConfigError(
+            f"the agreement has {agents} agents, and the file {needed}. Ask whoever made it for its file."
+        )
     if names is not None and len(names) != agents:
         raise ConfigError(
             f"[topology] has {agents} agents, and {len(names)} are named: {', '.join(map(brief, names[:20]))}. Choose a topology for {len(names)}, or correct "

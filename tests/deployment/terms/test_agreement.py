@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sottovoce as sv
 from deployment.terms.agreements import DECLARED, PROBLEM, agreement, members, protection, public_run
-from sottovoce.deployment.terms import Agreement, Plain, agreement_of, differences
+from sottovoce.deployment.terms import Agreement, Plain, agreement_of, differences, topology_of
 from sottovoce.errors import ConfigError, IncompatibleChoice, ProtocolError
 
 Path = tuple[Any, ...]
@@ -187,14 +187,14 @@ def test_the_graph_of_masked_pairs_is_not_agreed_on() -> None:
     assert made.learning.parameters["aggregation"] == {
         "kind": "Gopa", "partners": 2, "pairwise_ratio": None, "silence": 0.0, "minimum_agents": None,
     }  # fmt: skip
-    assert made.learning.networks[0].rounds == ()
+    assert made.learning.networks[0].rounds[0].senders == ()
     assert Agreement.parse(made.canonical()) == made
 
 
 def test_a_federation_lists_shares_and_no_links() -> None:
     topology = sv.topologies.federation(3, "records", records=[1, 2, 1])
     network = agreement(public_run(topology=topology)).learning.networks[0]
-    assert (network.relay, network.rounds, network.centroid) == (True, (), (0.25, 0.5, 0.25))
+    assert (network.relay, network.rounds[0].senders, network.rounds[0].own) == (True, (), (0.25, 0.5, 0.25))
 
 
 def test_the_weights_of_every_distinct_round_can_be_rebuilt() -> None:
@@ -206,6 +206,26 @@ def test_the_weights_of_every_distinct_round_can_be_rebuilt() -> None:
         matrix[list(links.senders), list(links.receivers)] = links.weights
         np.testing.assert_array_equal(matrix, wanted.matrix)
     np.testing.assert_array_equal(network.centroid, topology.perron)
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        sv.topologies.erdos_renyi(9, 0.5, seed=1),
+        sv.topologies.star(5, weights="uniform"),
+        sv.topologies.ring(5, weights="laplacian").with_dropout(0.3),
+        sv.topologies.geometric(8, 0.9, seed=2).with_random_pair(),
+        sv.topologies.ring(4).with_schedule([sv.topologies.path(4), sv.topologies.complete(4), np.eye(4)]),
+        sv.topologies.federation(3, "records", records=[1, 2, 4]),
+        sv.topologies.from_matrix([[0.5, 0.0, 0.3], [0.5, 0.4, 0.0], [0.0, 0.6, 0.7]]),
+    ],
+)
+def test_a_network_is_rebuilt_digit_by_digit(topology: sv.topologies.Topology) -> None:
+    made = agreement(public_run(topology=topology))
+    rebuilt = topology_of(made.learning.networks[0])
+    np.testing.assert_array_equal(rebuilt.matrix, topology.matrix)
+    np.testing.assert_array_equal(rebuilt.links, topology.links)
+    assert agreement(public_run(topology=rebuilt)).digest == made.digest
 
 
 def test_what_cannot_be_agreed_on_is_refused() -> None:

@@ -14,6 +14,7 @@ from sottovoce.deployment.terms.canonical_bytes import Plain
 from sottovoce.deployment.terms.coin import Coin, PublicCoin
 from sottovoce.deployment.terms.differences import differences
 from sottovoce.deployment.terms.public_run import PublicRun
+from sottovoce.deployment.terms.rebuilding import topology_of
 from sottovoce.deployment.terms.resolving import Declared, agreement_of, model_digest
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "agreement_of",
     "differences",
     "model_digest",
+    "topology_of",
 ]
 
 

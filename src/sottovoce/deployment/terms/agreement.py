@@ -66,7 +66,7 @@ class Network:
     Attributes:
         schedule: how rounds differ.
         dropout: the probability with which a pair is absent from a round; 0 where none is.
-        relay: whether everything passes through a relay; then its shares are the centroid, and no links are listed.
+        relay: whether everything passes through a relay; then no links are listed, and `own` is the share of each agent in what it sends out.
         rounds: the distinct rounds, used in turn; under drop-outs the round in which nothing is dropped, for random pairs the expectation.
         centroid: [K] the weights of the centroid.
     """

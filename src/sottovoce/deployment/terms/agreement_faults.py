@@ -99,7 +99,7 @@ def _wrong_networks(given: "Agreement") -> Iterator[str]:
 
 
 def _wrong_network(used: "Network", agents: int) -> Iterator[str]:
-    if used.relay == bool(used.rounds):
+    if not used.rounds or (used.relay and any(links.senders for links in used.rounds)):
         yield "links are listed exactly where there is no relay"
     if used.schedule != "listed" and len(used.rounds) > 1:
         yield "several rounds are listed under another schedule"

@@ -194,9 +194,13 @@ def _network(topology: Topology) -> Network:
         schedule=schedule,
         dropout=dropout,
         relay=topology.relay,
-        rounds=() if topology.relay else tuple(_round(each) for each in rounds),
+        rounds=(_shares(topology),) if topology.relay else tuple(_round(each) for each in rounds),
         centroid=_floats(topology.perron),
     )
+
+
+def _shares(topology: Topology) -> RoundLinks:
+    return RoundLinks(senders=(), receivers=(), weights=(), own=_floats(topology.self_weights))
 
 
 def _round(topology: Topology) -> RoundLinks:
