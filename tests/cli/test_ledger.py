@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deployment.ledger.test_ledger import begun
-from deployment.store.stores import exchange
+from deployment.store.stores import RUN_KEY, exchange
 from sottovoce.accounting import gaussian
 from sottovoce.deployment.identity import new_identity
 from sottovoce.deployment.privacy import Cost
@@ -124,6 +124,20 @@ def test_a_run_that_sent_nothing_is_cancelled_by_name(sottovoce, created):
     told = sottovoce("ledger", "cancel", created, "run 2")
     assert told.exit_code == 2
     assert "may have been sent" in told.stderr
+
+
+def test_a_run_that_nobody_goes_on_with_is_erased_and_keeps_its_cost(sottovoce, created):
+    with Store.open(created) as store:
+        begun(store, 1, Cost.gaussian(0.5))
+        store.commit(b"\1" * 32, 0, **{**exchange(0), "spent": Cost.gaussian(0.1).describe()})
+    before = json.loads(sottovoce("ledger", created, "--json").stdout)["reserved"]
+    assert RUN_KEY in created.read_bytes()
+    told = sottovoce("ledger", "erase", created, "run 1")
+    assert told.exit_code == 0
+    assert "2 messages" in told.stdout
+    assert RUN_KEY not in created.read_bytes()
+    assert json.loads(sottovoce("ledger", created, "--json").stdout)["reserved"] == before
+    assert "is closed" in sottovoce("ledger", "erase", created, "run 1").stderr
 
 
 def test_a_head_is_checked_with_exit_code_one_against(sottovoce, created, tmp_path):

@@ -22,7 +22,7 @@ from sottovoce.rounding import shown, upwards
 if TYPE_CHECKING:
     from sottovoce.deployment.ledger import Ledger, Reserved, Totals
     from sottovoce.deployment.privacy import Cost
-    from sottovoce.deployment.store import RunRecord
+    from sottovoce.deployment.store import RunRecord, Store
 
 _DIGITS = 4
 _METER = "Reserved is guaranteed never to exceed the budget. Spent is a meter of what was committed so far; nothing rests on it."
@@ -66,6 +66,8 @@ def ledger(
     check FILE HEAD compares it with a head that was deposited elsewhere.
 
     cancel FILE RUN gives back what a run reserved, if it has sent nothing.
+
+    erase FILE RUN ends a run that nobody will go on with; its cost stays.
     """
     given = {
         "--name": name, "--unit": unit, "--adjacency": adjacency, "--delta": delta, "--budget": budget,
@@ -185,16 +187,37 @@ def _cancel(asked: _Asked, file: str, name: str) -> None:
     from sottovoce.deployment.store import Store
 
     with Store.open(file) as store:
-        found = [run for run in store.runs() if name in (run.name, run.digest.hex())]
-        if len(found) != 1:
-            names = ", ".join(run.name for run in store.runs()) or "none"
-            raise ConfigError(
-                f"{len(found)} runs are called {name!r}; the ledger has: {names}. Give the name, or the digest, of one run."
-            )
-        Ledger(store).cancel(found[0].digest)
+        run = _run_called(store, name)
+        Ledger(store).cancel(run.digest)
         totals = Ledger(store).totals()
-    said = f"The run {found[0].name!r} had sent nothing; what it reserved is given back. Reserved now: epsilon {_epsilon(totals.reserved)}."
-    show({"cancelled": found[0].name, "reserved": _finite(totals.reserved)}, as_json=asked.as_json, text=said)
+    said = f"The run {run.name!r} had sent nothing; what it reserved is given back. Reserved now: epsilon {_epsilon(totals.reserved)}."
+    show({"cancelled": run.name, "reserved": _finite(totals.reserved)}, as_json=asked.as_json, text=said)
+
+
+def _erase(asked: _Asked, file: str, name: str) -> None:
+    from sottovoce.deployment.store import Store
+
+    with Store.open(file) as store:
+        run = _run_called(store, name)
+        waiting = len(store.outgoing(run.digest))
+        store.give_up(run.digest)
+    lost = (
+        f" {waiting} messages that waited to be sent are erased with them: neighbours that need them cannot go on."
+        if waiting
+        else ""
+    )
+    said = f"The key and the state of the run {run.name!r} are erased.{lost} What it reserved stays in the ledger."
+    show({"erased": run.name, "unsent": waiting}, as_json=asked.as_json, text=said)
+
+
+def _run_called(store: "Store", name: str) -> "RunRecord":
+    found = [run for run in store.runs() if name in (run.name, run.digest.hex())]
+    if len(found) != 1:
+        names = ", ".join(run.name for run in store.runs()) or "none"
+        raise ConfigError(
+            f"{len(found)} runs are called {name!r}; the ledger has: {names}. Give the name, or the digest, of one run."
+        )
+    return found[0]
 
 
 _CREATE = ("--name", "--unit", "--adjacency", "--delta", "--budget")
@@ -204,6 +227,7 @@ _USES: dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]] =
     "export": (_export, ("FILE",), ("--as", "--folder", "--out")),
     "check": (_check, ("FILE", "HEAD"), ()),
     "cancel": (_cancel, ("FILE", "RUN"), ()),
+    "erase": (_erase, ("FILE", "RUN"), ()),
 }
 
 
