@@ -18,6 +18,7 @@ from sottovoce.cli.calibrate import calibrate
 from sottovoce.cli.check import check
 from sottovoce.cli.compare import compare
 from sottovoce.cli.demo import demo
+from sottovoce.cli.deploy_local import deploy_local
 from sottovoce.cli.docs import docs
 from sottovoce.cli.doctor import doctor
 from sottovoce.cli.examples import epilog
@@ -29,6 +30,7 @@ from sottovoce.cli.new import new
 from sottovoce.cli.output import complain, paragraph, show
 from sottovoce.cli.own_keys import keys
 from sottovoce.cli.pairwise import pairwise
+from sottovoce.cli.party import party
 from sottovoce.cli.predict import predict
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.roster import roster
@@ -102,9 +104,9 @@ def main_options(
 
 for _command in (
     demo, new, check, run, train, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs,
-    doctor, ledger, keys, roster,
+    doctor, ledger, keys, roster, party, deploy_local,
 ):  # fmt: skip
-    _name = _command.__name__.removesuffix("_choices")
+    _name = _command.__name__.removesuffix("_choices").replace("_", "-")
     app.command(_name, epilog=epilog(_name))(_command)
 
 

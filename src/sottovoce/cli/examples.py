@@ -38,6 +38,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sottovoce keys show ward-1 --folder keys",
     ),
     "roster": ("sottovoce roster add keys/ward-1.entry.json", "sottovoce roster show"),
+    "party": (
+        "sottovoce party run my.toml --data my.csv --as basel --keys keys --store my.ledger",
+        "sottovoce party run my.toml --as relay --keys keys --store relay.ledger",
+    ),
+    "deploy-local": (
+        "sottovoce deploy-local my.toml",
+        "sottovoce deploy-local my.toml experiment.rounds=20 --secret",
+    ),
 }
 
 

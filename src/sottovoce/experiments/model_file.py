@@ -128,6 +128,7 @@ def write_model(
     configuration: Mapping[str, Any] | None,
     version: str,
     releasable: bool = False,
+    why: str | None = None,
 ) -> None:
     """Write a model into a folder.
 
@@ -138,11 +139,13 @@ def write_model(
         configuration: of the run; None where it was made in Python.
         version: of sottovoce.
         releasable: trained with secret noise and written into a ledger, not simulated.
+        why: it may be released, or not, in words; None: because it was trained, or simulated.
     """
     content = to_bytes({"common": np.ascontiguousarray(model.parameters)})
     plain = {
         **describe_model(model, guarantee=guarantee, configuration=configuration, version=version),
         **({"releasable": True, "why": TRAINED} if releasable else {}),
+        **({} if why is None else {"why": why}),
     }
     plain["parameters"] = {
         "file": PARAMETERS,

@@ -1,0 +1,238 @@
+"""One party of a run that a file describes: what it is asked to agree to, what that costs it, and how it then takes part.
+
+    joining = prepare_joining(config, roster, "hospital-3", "my.csv")      nothing is sent, nothing is reserved
+    joining.agreement.digest                                               what people compare before they accept
+    take_part(joining, place, data="my.csv")                               reserves, and runs until it is done
+    write_own_model(joining, served.model, folder)
+
+A party computes sensitivity and guarantee itself, from its own records; the agreement's numbers only have to agree with them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sottovoce.deployment.agent import Randomness, Wiring, own_of
+from sottovoce.deployment.identity import Roster
+from sottovoce.deployment.integers import Lattice, SecretRandomness
+from sottovoce.deployment.ledger import Ledger
+from sottovoce.deployment.party import AgentWork, Place, Progress, RelayWork, Served, Work, run_party
+from sottovoce.deployment.privacy import Cost, Deployed
+from sottovoce.deployment.store import Meter, Reservation
+from sottovoce.deployment.terms import Agreement, Coin, PublicCoin
+from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.experiments.agreed import agents_of, agreement_on, members_of
+from sottovoce.experiments.config.config import Config
+from sottovoce.experiments.guarantee_words import in_words
+from sottovoce.experiments.model_file import KINDS, write_model
+from sottovoce.experiments.own_records import own_guarantee, own_problem
+from sottovoce.experiments.privacy import statement
+from sottovoce.experiments.without_data import PublicParts, public_parts
+from sottovoce.problems import Problem
+from sottovoce.reprs import short_repr
+from sottovoce.simulation import model_of
+from sottovoce.wording import brief
+
+if TYPE_CHECKING:
+    from sottovoce.deployment.identity import Session
+
+RandomnessOf = Callable[["Session"], Randomness]
+FOR_ITSELF = "made among parties for one of them: the agreement gives it to nobody else, and the guarantee does not count whoever gets it; not for release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Joining:
+    """A party that is ready to join a run.
+
+    Attributes:
+        config: what the file says.
+        name: of the party.
+        agreement: what it would accept.
+        parts: what all parties know.
+        problem: its own; None for a relay, which has no records.
+        deployed: what the run gives away of its records; None for a relay.
+    """
+
+    config: Config
+    name: str
+    agreement: Agreement
+    parts: PublicParts
+    problem: Problem | None
+    deployed: Deployed | None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    @property
+    def is_relay(self) -> bool:
+        """Whether it only averages what agents send."""
+        return self.problem is None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Agents in the order of their numbers, then the relay where there is one."""
+        return tuple(member.name for member in self.agreement.members if member.role in ("agent", "relay"))
+
+    @property
+    def releasable(self) -> bool:
+        """Whether its model may be given to others: the guarantee is finite and counts them.
+
+        Who gets one party's model has seen more than the average that a guarantee for a smaller coalition speaks of, unless all models are the same.
+        """
+        if self.deployed is None or self.agreement.releases == "own" or self.deployed.cost.kind == "infinite":
+            return False
+        return self.agreement.collude == "all" or self.parts.run.topology.relay
+
+
+def prepare_joining(config: Config, roster: Roster, name: str, data: Path | None, *, shares: bool = False) -> Joining:
+    """Work out what a party would agree to, and what it would cost.
+
+    Args:
+        config: what the file says; it has a table [deployment].
+        roster: who takes part.
+        name: of the party.
+        data: its file; None for a relay.
+        shares: in a rehearsal, take the party's share of what a simulation deals out in place of a file.
+
+    Raises:
+        ConfigError: the file leaves something open, or the party's records do not fit what was agreed on.
+        IncompatibleChoice: parties cannot run it.
+        UnsupportedClaim: nothing is proved for it.
+    """
+    members = members_of(roster)
+    parts = public_parts(config, names=agents_of(roster))
+    if parts.run.algorithm.aggregation is not None:
+        raise IncompatibleChoice(
+            '[algorithm] aggregation = "gopa": sums with pairwise masks need a board and a beacon, which this command does not start. Leave '
+            "aggregation out, or rehearse the sum with sottovoce.deployment.gopa."
+        )
+    agreed = agreement_on(config, parts, members)
+    role = next((member.role for member in members if member.name == name), None)
+    if role not in ("agent", "relay"):
+        raise ConfigError(
+            f"{brief(name)!r} is no agent and no relay of the roster; it lists {', '.join(brief(each.name) for each in members)}. Give one of them "
+            f"after --as."
+        )
+    if role == "relay":
+        _refuse_data(name, data)
+        return Joining(config=config, name=name, agreement=agreed, parts=parts, problem=None, deployed=None)
+    if data is None and not shares:
+        raise ConfigError(f"{brief(name)} is an agent and learns from its own records. Give its file: --data my.csv")
+    problem = own_problem(config, data, agent=agreed.number(name) if data is None else name)
+    deployed = own_guarantee(parts, problem, agreement=agreed, agent=name)
+    return Joining(config=config, name=name, agreement=agreed, parts=parts, problem=problem, deployed=deployed)
+
+
+def run_cost(joining: Joining, ledger: Ledger) -> Cost:
+    """What the ledger would keep of a run: of Laplace noise the pure epsilon, or a pair with a share of delta where that adds less."""
+    if joining.deployed is None:
+        return Cost.pure(0.0)
+    cost = joining.deployed.cost
+    if cost.kind != "pure":
+        return cost
+    return min(cost, joining.deployed.cost_at(ledger.next_share()), key=ledger.with_run)
+
+
+def take_part(
+    joining: Joining,
+    place: Place,
+    *,
+    data: Path | None,
+    randomness: RandomnessOf | None = None,
+    coin: Coin | None = None,
+    progress: Callable[[Progress], None] = lambda progress: None,
+    moment: Callable[[str], None] = lambda name: None,
+) -> Served:
+    """Take part until the run is done, or others were not heard of for too long; given again, go on.
+
+    Args:
+        joining: what this party has accepted.
+        place: who and where it is.
+        data: its file, of which the ledger keeps a digest; None where there is none.
+        randomness: in rehearsals and tests, where random numbers come from; None: the operating system.
+        coin: in rehearsals, the public coin of a simulation; None: that of the agreement.
+        progress: told from time to time.
+        moment: for tests that end the process somewhere.
+
+    Raises:
+        BudgetExhausted: the ledger does not allow the run; nothing was sent.
+        ProtocolError, StoreError: as `run_party`.
+    """
+    agreed, ledger = joining.agreement, Ledger(place.store)
+
+    def reserve() -> Reservation:
+        observer = "nobody's records" if joining.deployed is None else joining.deployed.guarantee.observer
+        return ledger.reserve(
+            agreed.run,
+            agreed.digest,
+            run_cost(joining, ledger),
+            unit=agreed.protection.unit,
+            adjacency=agreed.protection.adjacency,
+            observer=observer,
+            data="" if data is None else ledger.data_digest(data),
+        )
+
+    return run_party(
+        agreed,
+        place,
+        lambda session: _work(joining, session, randomness, coin),
+        reserve=reserve,
+        spent=_meter(joining),
+        progress=progress,
+        moment=moment,
+    )
+
+
+def write_own_model(joining: Joining, parameters: np.ndarray, folder: Path) -> bool:
+    """Write model.json and model.safetensors of a party, and say whether they may be released.
+
+    Raises:
+        ConfigError: models of this kind of problem have no file.
+    """
+    experiment, deployed = joining.parts.experiment, joining.deployed
+    if deployed is None or experiment.problem.kind not in KINDS:
+        raise ConfigError(f"a model of {experiment.problem.kind!r} cannot be written to a file.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_model(
+        folder,
+        model_of(experiment.describe(), parameters),
+        guarantee=[*in_words(statement(experiment, [deployed.guarantee]))],
+        configuration=joining.config.as_dict(),
+        version=version("sottovoce"),
+        releasable=joining.releasable,
+        why=None if joining.releasable else FOR_ITSELF,
+    )
+    return joining.releasable
+
+
+def _work(joining: Joining, session: "Session", randomness: RandomnessOf | None, coin: Coin | None) -> Work:
+    agreed, run, names = joining.agreement, joining.parts.run, joining.names
+    drawn: Randomness
+    if randomness is None:
+        drawn = SecretRandomness(
+            run.noise.law, run.dimension, lambda other: session.pair_key(names[other]), run=agreed.digest
+        )
+    else:
+        drawn = randomness(session)
+    public = PublicCoin(agreed.digest) if coin is None else coin
+    wiring = Wiring(run, Lattice(agreed.fraction_bits), public, relay_trusted=agreed.relay == "trusted")
+    if joining.problem is None:
+        return RelayWork(wiring, names, drawn)
+    return AgentWork(wiring, names, agreed.number(joining.name), own_of(joining.problem), drawn)
+
+
+def _meter(joining: Joining) -> Callable[[int], Meter]:
+    if joining.deployed is None:
+        nothing = Cost.pure(0.0).describe()
+        return lambda position: nothing
+    costs = joining.deployed.by_position
+    return lambda position: costs[position].describe()
+
+
+def _refuse_data(name: str, data: Path | None) -> None:
+    if data is not None:
+        raise ConfigError(f"{brief(name)} is the relay, which has no records. Leave --data out.")

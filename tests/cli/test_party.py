@@ -1,0 +1,171 @@
+"""`sottovoce party run`: nobody takes part without having seen what it costs, and nothing is sent that the ledger does not allow."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sottovoce.deployment.identity import Roster, new_identity
+from sottovoce.deployment.ledger import Ledger, create_ledger
+from sottovoce.deployment.store import Store
+
+FILE = """
+[experiment]
+name = "wards"
+rounds = 6
+[topology]
+kind = "complete"
+agents = 3
+[problem]
+kind = "logistic_regression"
+data = "all.csv"
+owner = "ward"
+target = "ill"
+positive = "yes"
+ridge = 0.01
+bounds = { age = [0, 100], pulse = [40, 180] }
+[algorithm]
+kind = "atc"
+step_size = 0.5
+[noise]
+kind = "independent"
+law = "gaussian"
+std = 0.5
+self_noise = true
+[privacy]
+unit = "record"
+clip = 0.5
+clip_norm = "l2"
+delta = 1e-5
+observers = ["eavesdropper"]
+[deployment]
+run = "wards-1"
+roster = "roster.json"
+records = { east = 40, north = 40, west = 40 }
+time_limit = 60
+"""
+NAMES = ("east", "north", "west")
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    for each in held:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+@pytest.fixture
+def wards(tmp_path):
+    """Three wards with keys, a roster, records of their own and ledgers."""
+    tmp_path.chmod(0o700)
+    (tmp_path / "wards.toml").write_text(FILE)
+    entries = []
+    for number, (name, port) in enumerate(zip(NAMES, free_ports(3), strict=True)):
+        entries.append(new_identity(name, tmp_path / f"keys-{name}", f"127.0.0.1:{port}").entry())
+        generator = np.random.default_rng(number)
+        ages = generator.integers(1, 99, 40)
+        rows = [f"{age},{generator.integers(50, 150)},{'yes' if age > 50 else 'no'}" for age in ages]
+        (tmp_path / f"{name}.csv").write_text("age,pulse,ill\n" + "\n".join(rows) + "\n")
+        create_ledger(
+            tmp_path / f"{name}.ledger", name=name, unit="record", adjacency="replace", delta=1e-5, budget=20.0
+        )
+    Roster.of(entries).save(tmp_path / "roster.json")
+    return tmp_path
+
+
+def words_of(name: str, *more: str) -> list[str]:
+    return ["party", "run", "wards.toml", "--data", f"{name}.csv", "--as", name, "--keys", f"keys-{name}", "--store", f"{name}.ledger", *more]  # fmt: skip
+
+
+def test_without_acceptance_it_shows_what_there_is_to_accept_and_nothing_happens(sottovoce, wards):
+    told = sottovoce(*words_of("east"))
+    words = " ".join(told.stdout.split())
+    assert told.exit_code == 2, told.output
+    assert re.search(r"what it costs epsilon \d+\.\d+ at delta = 1e-05", words)
+    assert "all other agents together" in words
+    assert "each party its own model, nobody any other" in words
+    assert re.search(r"epsilon 0 before, \d+\.\d+ after, of 20", words)
+    assert "Compare the digest with the other parties" in words
+    assert all(len(line) <= 80 for line in told.stdout.splitlines() if "--accept" not in line)
+    with Store.open(wards / "east.ledger") as store:
+        assert store.runs() == []
+        assert len(Ledger(store).entries()) == 1
+
+
+def test_all_parties_are_shown_the_same_digest(sottovoce, wards):
+    digests = {json.loads(sottovoce(*words_of(name, "--json")).stdout)["digest"] for name in NAMES}
+    assert len(digests) == 1
+    changed = json.loads(sottovoce(*words_of("east", "--json"), "noise.std=0.4").stdout)["digest"]
+    assert changed not in digests
+
+
+def test_another_digest_is_not_what_was_accepted(sottovoce, wards):
+    told = sottovoce(*words_of("east", "--accept", "0" * 64))
+    assert told.exit_code == 2
+    assert "is not the digest of what this file, this roster and this program resolve to" in told.stderr
+    assert not (wards / "parties").exists()
+
+
+def test_over_the_budget_nothing_is_sent(sottovoce, wards):
+    digest = json.loads(sottovoce(*words_of("east", "--json"), "noise.std=0.005").stdout)["digest"]
+    for more in ([], ["--accept", digest]):
+        told = sottovoce(*words_of("east", *more), "noise.std=0.005")
+        assert told.exit_code == 3, told.output
+        assert "above its budget of 20" in told.stderr
+    with Store.open(wards / "east.ledger") as store:
+        assert store.runs() == []
+
+
+def test_what_is_missing_is_said(sottovoce, wards):
+    assert "needs --keys and --store" in sottovoce("party", "run", "wards.toml", "--as", "east").stderr
+    (wards / "east.ledger").unlink()
+    told = sottovoce(*words_of("east"))
+    assert told.exit_code == 2
+    assert "sottovoce ledger create east.ledger -u record -a replace -d 1e-05" in told.stderr
+    assert "does not exist" in sottovoce("party", "stop", "wards.toml").stderr
+    assert (
+        "learns from its own records"
+        in sottovoce(*[w for w in words_of("west") if w not in ("--data", "west.csv")]).stderr
+    )
+
+
+def test_a_party_with_fewer_records_than_agreed_is_refused(sottovoce, wards):
+    lines = (wards / "east.csv").read_text().splitlines()
+    (wards / "east.csv").write_text("\n".join(lines[:30]) + "\n")
+    assert "counts on at least 40 records of east, and its file has 29" in sottovoce(*words_of("east")).stderr
+
+
+@pytest.mark.slow
+def test_three_parties_learn_together_and_the_ledgers_say_so(sottovoce, wards):
+    digest = json.loads(sottovoce(*words_of("east", "--json")).stdout)["digest"]
+    processes = {
+        name: subprocess.Popen(
+            [sys.executable, "-c", "from sottovoce.cli import main; main()", *words_of(name, "--accept", digest, "--json")],
+            cwd=wards, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ,
+        )
+        for name in NAMES
+    }  # fmt: skip
+    for name, process in processes.items():
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        value = json.loads(out)
+        assert value["releasable"] is False
+        assert value["unacknowledged"] == []
+        kept = json.loads((wards / value["folder"] / "model.json").read_text())
+        assert kept["releasable"] is False
+        assert "not for release" in kept["why"]
+        with Store.open(wards / f"{name}.ledger", writer=False) as store:
+            assert [run.status for run in store.runs()] == ["closed"]
+            totals = Ledger(store).totals()
+            assert totals.runs == 1
+            assert 0 < totals.spent <= totals.reserved * (1 + 1e-9) <= 20.0
+    again = sottovoce(*words_of("east", "--accept", digest))
+    assert again.exit_code == 0, again.output
