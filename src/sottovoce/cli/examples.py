@@ -39,8 +39,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "roster": ("sottovoce roster add keys/ward-1.entry.json", "sottovoce roster show"),
     "party": (
-        "sottovoce party run my.toml --data my.csv --as basel --keys keys --store my.ledger",
-        "sottovoce party run my.toml --as relay --keys keys --store relay.ledger",
+        "sottovoce party run my.toml --data my.csv --as basel -k keys -s my.ledger",
+        "sottovoce party run my.toml --as relay -k keys -s relay.ledger",
     ),
     "deploy-local": (
         "sottovoce deploy-local my.toml",

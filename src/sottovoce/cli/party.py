@@ -44,10 +44,12 @@ def party(
     use: Annotated[str, typer.Argument(metavar="run", help="Take part in a run.")],
     file: Annotated[Path, typer.Argument(help="The TOML configuration that all parties have.")],
     overrides: OverridesArgument = None,
-    data: Annotated[Path | None, typer.Option("--data", help="This party's own records; a relay has none.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", help="This party's own records; a relay has none.")
+    ] = None,
     name: Annotated[str | None, typer.Option("--as", help="Who this party is, in the roster.")] = None,
-    keys: Annotated[Path | None, typer.Option("--keys", help="The folder of its keys.")] = None,
-    store: Annotated[Path | None, typer.Option("--store", help="File of its data set's ledger and runs.")] = None,
+    keys: Annotated[Path | None, typer.Option("--keys", "-k", help="The folder of its keys.")] = None,
+    store: Annotated[Path | None, typer.Option("--store", "-s", help="File of its data set's ledger and runs.")] = None,
     accept: Annotated[str | None, typer.Option("--accept", help="The digest of what is accepted.")] = None,
     roster: Annotated[Path | None, typer.Option("--roster", help="In place of the file's.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for model, log and measures.")] = None,
