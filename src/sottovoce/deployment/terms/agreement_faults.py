@@ -7,7 +7,7 @@ from sottovoce.numbers import is_whole
 from sottovoce.wording import brief
 
 if TYPE_CHECKING:
-    from sottovoce.deployment.terms.agreement import Agreement, Network
+    from sottovoce.deployment.terms.agreement import Agreement, Network, RoundLinks
 
 FORMAT = 1
 KEY_DIGITS = 64  # of an identity key or a digest, in hexadecimal
@@ -106,10 +106,14 @@ def _wrong_network(used: "Network", agents: int) -> Iterator[str]:
     if not 0 <= used.dropout < 1 or (used.dropout > 0 and used.schedule != "dropout"):
         yield "the probability of drop-outs does not fit"
     for links in used.rounds:
-        if not len(links.senders) == len(links.receivers) == len(links.weights) or len(links.own) != agents:
-            yield "a round's links, weights and own weights differ in number"
-        elif any(not 0 <= end < agents for end in (*links.senders, *links.receivers)):
-            yield "a link begins or ends at no agent"
+        yield from _wrong_links(links, agents)
+
+
+def _wrong_links(links: "RoundLinks", agents: int) -> Iterator[str]:
+    if not len(links.senders) == len(links.receivers) == len(links.weights) or len(links.own) != agents:
+        yield "a round's links, weights and own weights differ in number"
+    elif any(not 0 <= end < agents for end in (*links.senders, *links.receivers)):
+        yield "a link begins or ends at no agent"
 
 
 def _is_name(text: str) -> bool:
