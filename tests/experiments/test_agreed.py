@@ -69,6 +69,15 @@ def test_the_epsilon_of_a_file_holds_for_whoever_the_parties_fear(law, bits, tmp
     assert max(each.rounding for each in found) < 0.01
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_a_resolution_that_is_written_down_changes_no_number_of_an_epsilon(epsilon):
+    def made(bits):
+        return agreement(config(noise={"std": None, "epsilon": epsilon}, deployment={"fraction_bits": bits}), ROSTER)
+
+    chosen = made(None)
+    assert differences(chosen, made(chosen.fraction_bits)) == []
+
+
 def test_the_budget_of_a_file_holds_against_whoever_the_parties_fear(tmp_path):
     files = write_files(tmp_path)
     needed = 0.0

@@ -139,6 +139,9 @@ def calibrated_for(
         bits = chosen_fraction_bits(tried, who) if fraction_bits is None else fraction_bits
         found = deployed_guarantees(tried, who, fraction_bits=bits)
         if 1.0 - _CLOSE <= max(one.guarantee.epsilon(delta) for one in found) / epsilon <= 1.0:
+            if fraction_bits is None:
+                # Once more from the beginning, so that a file which writes the resolution down has the same noise to the last digit.
+                return calibrated_for(experiment, section, who, fraction_bits=bits)
             return tried, bits, found
     raise UnsupportedClaim(
         f"[noise] epsilon = {epsilon:g} at delta = {delta:g}: whole numbers cost more than larger noise gives back. Write std, the size of the noise, in "
