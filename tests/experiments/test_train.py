@@ -20,7 +20,7 @@ from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, U
 from sottovoce.experiments import load_model, may_be_released, parse, release, train, train_model
 from sottovoce.experiments.demo import demo_config, demo_text
 from sottovoce.experiments.privacy import sensitivities
-from sottovoce.experiments.release import DEALT, ONCE, prepare_release
+from sottovoce.experiments.release import CENTRAL, DEALT, ONCE, prepare_release
 from sottovoce.experiments.scores import measure_of
 from sottovoce.linear import centroid
 from sottovoce.simulation import simulate
@@ -277,6 +277,10 @@ def test_noise_that_no_one_sees_the_whole_of_is_given_by_the_deployed_proofs_alo
         )
     )
     assert np.isfinite(ready.guarantee.epsilon(1e-5))
+    assert CENTRAL not in ready.notes
+    of_agents = prepare_release(config(topology={"kind": "federation", "agents": 4}, algorithm={"kind": "fedavg"}))
+    assert CENTRAL in of_agents.notes
+    assert of_agents.guarantee.epsilon(1e-5) > ready.guarantee.epsilon(1e-5)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +291,14 @@ def test_noise_that_no_one_sees_the_whole_of_is_given_by_the_deployed_proofs_alo
         ({"privacy": {"participation": "once"}}, IncompatibleChoice, "Remove participation"),
         ({"privacy": {"budget": {"epsilon": 0.1, "observer": "eavesdropper"}}}, BudgetExhausted, r"allows 0\.1"),
         ({"algorithm": {"kind": "random_walk"}}, IncompatibleChoice, "token"),
+        (
+            {
+                "topology": {"kind": "federation"},
+                "algorithm": {"kind": "fedavg", "aggregation": "gopa", "partners": "all"},
+            },
+            IncompatibleChoice,
+            "noise.kind=central algorithm.aggregation=~ algorithm.partners=~",
+        ),
     ],
 )
 def test_what_no_release_may_rest_on_is_refused(changes, kind, said):

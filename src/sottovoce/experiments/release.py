@@ -20,6 +20,7 @@ from sottovoce.deployment.privacy import Cost, Deployed
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.experiments.build import build
+from sottovoce.experiments.config.algorithm import FedavgAlgorithm
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import PrivacySection
@@ -38,6 +39,10 @@ from sottovoce.rounding import shown
 DEALT = (
     "Records are dealt out evenly and at random, not by their labels as [problem] partition says: by labels, one label would decide where other "
     "records are, and no released guarantee may rest on that."
+)
+CENTRAL = (
+    "On one machine the relay is the owner's own: noise.kind=central adds one source to every average in place of one per agent, and needs less for "
+    "the same epsilon."
 )
 ONCE = "One model is trained: [experiment] repeats does not apply."
 LARGE_DELTA = "delta is not below 1 / records: a method that gives away one record whole, drawn at random, would meet such a promise too."
@@ -115,7 +120,7 @@ def prepare_release(config: Config) -> Release:
     experiment, f, found = _calibrated(experiment, config)
     ready = Release(
         config=asked, experiment=experiment, run=public_run(experiment), fraction_bits=f, agents=found,
-        notes=(*notes, *_of_numbers(found), *_of_delta(experiment)),
+        notes=(*notes, *_of_noise(experiment), *_of_numbers(found), *_of_delta(experiment)),
     )  # fmt: skip
     _refuse_own_budget(config, ready)
     return ready
@@ -129,6 +134,7 @@ def _for_release(config: Config) -> tuple[Config, list[str]]:
         raise ConfigError(
             "[problem] classes: how many there are would be read off the labels, which a release must not. Write classes, or declare labels."
         )
+    _refuse_masks(config)
     if isinstance(problem.partition, DirichletPartition | LabelPartition):
         dealt = IidPartition(kind="iid", min_partition_size=problem.partition.min_partition_size)
         changes["problem"] = problem.model_copy(update={"partition": dealt})
@@ -141,6 +147,16 @@ def _for_release(config: Config) -> tuple[Config, list[str]]:
         unit = {"epsilon": None, "delta": None, config.noise.size_key: 1.0}
         changes["noise"] = config.noise.model_copy(update=unit)
     return config.model_copy(update=changes), notes
+
+
+def _refuse_masks(config: Config) -> None:
+    """Refuse masks between agents, and say what to train with instead."""
+    if isinstance(config.algorithm, FedavgAlgorithm) and config.algorithm.aggregation == "gopa":
+        raise IncompatibleChoice(
+            "[algorithm] aggregation: masks hide what agents send from a relay, and on one machine nobody reads it; left out, every agent's own noise "
+            "would have to protect its records alone. Let one source protect all of them: add to the command noise.kind=central "
+            "algorithm.aggregation=~ algorithm.partners=~"
+        )
 
 
 def _protection(config: Config) -> PrivacySection:
@@ -175,6 +191,13 @@ def _calibrated(experiment: Experiment, config: Config) -> tuple[Experiment, int
 def _of_numbers(found: tuple[Deployed, ...]) -> tuple[str, ...]:
     """What whole numbers cost where they cost most."""
     return max(found, key=lambda one: one.rounding).notes
+
+
+def _of_noise(experiment: Experiment) -> tuple[str, ...]:
+    """A way to the same epsilon with less noise, where there is one."""
+    noise = experiment.noise
+    local = noise.law is not None and not noise.needs_relay and not noise.in_gradients
+    return (CENTRAL,) if local and experiment.topology.relay else ()
 
 
 def _of_delta(experiment: Experiment) -> tuple[str, ...]:
