@@ -23,7 +23,7 @@ def test_a_model_is_trained_and_predicts_and_the_second_over_the_budget_is_refus
     assert said.exit_code == 0, said.output
     printed = " ".join(said.stdout.split())
     for part in (
-        "For the data's owner only", "whoever gets the model", "Ledger of my patients: 1 run", "of 7 at delta = 1e-05",
+        "For the data's owner only", "whoever gets the model", "Ledger of my patients: 1 run", "at delta = 1e-05; the budget is 7.",
         "trained/small may be released", "One model is trained",
     ):  # fmt: skip
         assert part in printed, part

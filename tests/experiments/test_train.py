@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from sottovoce.attacks.bounds import gaussian_dp
 from sottovoce.deployment.ledger import Ledger, Reserved
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store, StoreError
@@ -361,6 +362,45 @@ def test_where_nothing_is_hidden_the_ledger_must_be_unlimited_and_the_model_may_
     assert not done.releasable
     assert not may_be_released(tmp_path / "model")
     assert ledger_of(tmp_path / "l")[1].reserved == np.inf
+
+
+class HalfTheNoise(train.SecretRandomness):
+    """What a party draws, at half the scale that its guarantee counts on."""
+
+    def source(self, position, source, scale):
+        return super().source(position, source, 0.5 * scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("drawn", "kept"), [(train.SecretRandomness, True), (HalfTheNoise, False)])
+def test_an_attack_on_released_models_stays_below_the_ledger_and_finds_halved_noise(tmp_path, monkeypatch, drawn, kept):
+    """Two agents, one round, one parameter: the model is the mean of two messages, so that an attack reaches mu / sqrt 2, with half the noise sqrt 2 mu.
+
+    400 models of each world bound mu from below within 0.3 at a confidence of 0.9999.
+    """
+    monkeypatch.setattr(train, "SecretRandomness", drawn)
+    scores = []
+    for label in ("yes", "no"):
+        rows = [f"1,a,{label}", "0,a,no", "0,b,no", "0,b,yes"]
+        (tmp_path / f"{label}.csv").write_text("\n".join(["x,who,y", *rows]) + "\n")
+        problem = {
+            "kind": "logistic_regression", "data": str(tmp_path / f"{label}.csv"), "target": "y", "labels": ["no", "yes"], "owner": "who",
+            "bounds": {"x": [-1, 1]}, "ridge": 0.0,
+        }  # fmt: skip
+        tables = {
+            **FILE,
+            "experiment": {"name": "x", "rounds": 1},
+            "topology": {"kind": "complete"},
+            "problem": problem,
+            "algorithm": {"kind": "atc", "step_size": 1.0},
+            "noise": {"kind": "independent", "law": "gaussian", "std": 0.25},
+        }
+        ready = prepare_release(parse(tables, source="test"))
+        scores.append([train._play(ready, bytes(32), lambda _: None).mean() for _ in range(400)])
+    assert ready.cost.value == pytest.approx(2.0, rel=1e-3)
+    found = gaussian_dp(scores[1], scores[0], confidence=0.9999)
+    assert (found.mu <= ready.cost.value) is kept
+    assert found.mu > 0.7  # the attack is no idle one
 
 
 @pytest.mark.slow

@@ -86,8 +86,8 @@ def _counted(ledger: Mapping[str, Any]) -> str:
     budget = ledger["budget"] if isinstance(ledger["budget"], str) else f"{ledger['budget']:g}"
     trainings = "1 run" if ledger["runs"] == 1 else f"{ledger['runs']} runs"
     return (
-        f"Ledger of {ledger['name']}: {trainings}, epsilon {spent} of {budget} at delta = {ledger['delta']:g}. Every training counts, also one whose "
-        f"model is thrown away."
+        f"Ledger of {ledger['name']}: {trainings}, epsilon {spent} at delta = {ledger['delta']:g}; the budget is {budget}. Every training counts, also "
+        f"one whose model is thrown away."
     )
 
 
