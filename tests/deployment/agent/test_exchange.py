@@ -277,3 +277,54 @@ def test_a_federation_of_one_agent_adds_noise_to_every_step():
     models = play(run, LATTICE, problem, lambda agent: Rehearsal(TABLE, agent), TABLE, relay_trusted=True)
     noise = LATTICE.to_units(models[0]) - message_of(run, 0)
     assert np.array_equal(noise, TABLE.source(0, 0, 0.1 / LATTICE.unit))
+
+
+def test_agents_refuse_a_relay_that_sends_what_no_average_can_be():
+    run = public_run(FEDERATION, FEDERATED["fedavg"], SCHEMES["central"])
+    wiring, made = prepared(run, 0, relay_trusted=True)
+    assert list(made.words) == [wiring.relay] == [5]
+    with pytest.raises(sv.ProtocolError, match="party 5 sent a number beyond"):
+        take(wiring, 0, own_of(PROBLEM, 0), made.state, 0, made.held, {5: ring(np.full(DIMENSION, 2**45))})
+    words = {k: ring(np.full(DIMENSION, 2**45 if k == 2 else 0)) for k in range(5)}
+    with pytest.raises(sv.ProtocolError, match="party 2 sent a number beyond"):
+        relay_prepare(wiring, relay_start(wiring), 0, words, Rehearsal(TABLE, 5))
+
+
+def test_agents_that_do_not_take_part_send_nothing_and_follow_the_average():
+    run = public_run(FEDERATION, FEDERATED["fedavg, two agents"], SCHEMES["independent"])
+    wiring = Wiring(run, LATTICE, TABLE)
+    heard = wiring.senders(wiring.relay, 0)
+    assert len(heard) == 2
+    absent = min(set(range(5)) - set(heard))
+    made = prepare(wiring, absent, own_of(PROBLEM, absent), start(run, LATTICE), 0, Rehearsal(TABLE, absent), None)
+    assert made.words == {}
+    assert wiring.receivers(wiring.relay, 0) == (0, 1, 2, 3, 4)
+    average = ring(LATTICE.to_units(np.array([1.0, 2.0, 3.0])))
+    after = take(wiring, absent, own_of(PROBLEM, absent), made.state, 0, made.held, {5: average})
+    expected = LATTICE.to_float(start(run, LATTICE)) - 0.05 * np.array([1.0, 2.0, 3.0])
+    assert np.array_equal(after, LATTICE.to_units(expected))
+
+
+def test_a_partys_own_problem_has_the_gradients_of_its_row_in_the_problem_of_all():
+    model = np.array([0.3, -0.2, 0.1])
+    for k, size in enumerate(PROBLEM.sizes):
+        alone = sv.problems.linear_regression([PROBLEM.features[k, :size]], [PROBLEM.targets[k, :size]], ridge=0.1)
+        for batch in (None, np.array([1, 4, 7])):
+            first, second = own_of(alone).gradient(model, batch), own_of(PROBLEM, k).gradient(model, batch)
+            assert np.abs(first - second).max() < 1e-14
+
+
+@pytest.mark.parametrize("law", [sv.noise.Gaussian(std=0.1), sv.noise.Laplace(std=0.1)])
+def test_sent_noise_has_the_agreed_size(law):
+    """40,000 numbers know a standard deviation to half a percent; Laplace ones, of larger kurtosis, to less than one."""
+    d = 20_000
+    problem = sv.problems.mean_estimation([np.zeros((2, d)), np.zeros((2, d))], radius=1.0)
+    run = public_run(sv.topologies.complete(2), ATC, sv.noise.independent(law).scaled([0.5, 2.0]), rounds=2)
+    run = type(run)(**{**{name: getattr(run, name) for name in run.__slots__}, "initial_model": np.zeros(d)})
+    wiring = Wiring(run, LATTICE, TABLE)
+    secret = SecretRandomness(law, d, lambda other: bytes(32), run=bytes(32))
+    for position, expected in enumerate((0.05, 0.2)):
+        own = own_of(problem, 0)
+        made = prepare(wiring, 0, own, start(run, LATTICE), position, secret, None)
+        found = LATTICE.to_float(signed(made.words[1])).std()
+        assert abs(found / expected - 1) < 0.05  # a factor of one half, or of the other round, is far outside
