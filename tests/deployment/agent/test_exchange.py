@@ -62,6 +62,13 @@ def test_a_broadcast_source_is_added_once_to_one_word_for_all():
     assert np.array_equal(made.held.own, signed(made.words[1]))
 
 
+def test_what_a_party_keeps_to_itself_is_not_shown():
+    _, made = prepared(public_run(GRAPH, ATC, SCHEMES["independent"], batch_size=4), 0)
+    assert repr(made) == "<Prepared: words for [1, 2, 4]>"
+    assert repr(made.held) == "Held(own=int64[3], batches=int64[1, 4], gradient_noise=int64[0, 0])"
+    assert repr(own_of(PROBLEM, 0)) == "<Own: 8 records of a problem 'linear_regression' with 3 parameters>"
+
+
 def test_without_self_noise_the_own_copy_is_the_message():
     run = public_run(GRAPH, ATC, SCHEMES["independent, no self-noise"])
     _, made = prepared(run, 0)

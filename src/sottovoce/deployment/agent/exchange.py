@@ -25,6 +25,7 @@ from sottovoce.deployment.agent.state import State, off_lattice, on_lattice
 from sottovoce.deployment.agent.wiring import Part, Wiring
 from sottovoce.deployment.integers import ring, signed
 from sottovoce.errors import ConfigError, ProtocolError
+from sottovoce.reprs import short_repr
 
 
 class Held(NamedTuple):
@@ -33,6 +34,9 @@ class Held(NamedTuple):
     own: np.ndarray  # [d] int64: its own copy in units
     batches: np.ndarray  # [gradients, size] int64: positions of records; [0, 0]: all of them
     gradient_noise: np.ndarray  # [gradients, d] int64 in units; [0, 0]: none
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Plain arrays for a store."""
@@ -56,6 +60,9 @@ class Prepared(NamedTuple):
     words: dict[int, np.ndarray]  # per receiver [d] uint64
     held: Held
     state: State
+
+    def __repr__(self) -> str:
+        return f"<Prepared: words for {sorted(self.words)}>"  # neither noise nor model belongs on a screen
 
 
 def prepare(

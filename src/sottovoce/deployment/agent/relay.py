@@ -26,6 +26,9 @@ class RelayPrepared(NamedTuple):
     words: dict[int, np.ndarray]  # per agent [d] uint64, the same for all
     state: State
 
+    def __repr__(self) -> str:
+        return f"<RelayPrepared: one word for each of {len(self.words)} agents>"
+
 
 def relay_start(wiring: Wiring) -> State:
     """The state of the relay before the first round: the common one where agents are sampled, else nothing."""
