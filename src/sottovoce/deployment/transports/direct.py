@@ -41,10 +41,8 @@ _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    (
-        "grpc.http2.ping_timeout_ms",
-        5_000,
-    ),  # without it newer releases wait a minute for an answer, whatever the line above says
+    # Without this one newer releases wait a minute for the answer to a ping, whatever the line above says.
+    ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.max_ping_strikes", 0),
