@@ -78,6 +78,14 @@ def test_a_party_that_moves_is_the_same_member(sottovoce, wards):
     assert after.digest == before.digest
 
 
+def test_an_entry_that_was_lost_is_written_again(sottovoce, wards):
+    entry = wards / "keys-1" / "ward-1.entry.json"
+    before = entry.read_bytes()
+    entry.unlink()
+    assert sottovoce("keys", "show", "ward-1", "--folder", "keys-1").exit_code == 0
+    assert entry.read_bytes() == before
+
+
 def test_a_certificate_that_ends_soon_is_said(sottovoce, wards):
     assert sottovoce("keys", "renew", "ward-1", "--folder", "keys-1", "--days", 7).exit_code == 0
     renewed = sottovoce("roster", "renew", "keys-1/ward-1.entry.json", "--json")

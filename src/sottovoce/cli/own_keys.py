@@ -60,9 +60,10 @@ def keys(
 
         identity = renew_identity(name, folder, address=address, days=DAYS if days is None else days)
     else:
-        from sottovoce.deployment.identity import load_identity
+        from sottovoce.deployment.identity import load_identity, write_entry
 
         identity = load_identity(name, folder)
+        write_entry(identity, folder)  # which a crash may have kept from being written with the key
     _print(identity, folder, advice=use != "show" and not quiet, as_json=as_json)
 
 

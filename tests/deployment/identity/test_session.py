@@ -194,6 +194,13 @@ def _keys(of: Session, among):
     return listener.run_keys
 
 
+def test_nobody_says_hello_for_somebody_else(fresh):
+    again = session("bea", roster(*NAMES)).hello({"boot": 9})
+    with pytest.raises(refusals.WrongSender, match="cyd handed over the hello of bea"):
+        fresh["ada"].greet(again, "cyd")
+    assert fresh["ada"].greet(fresh["bea"].hello({"boot": 1}), "bea").party == "bea"
+
+
 def test_the_own_name_from_elsewhere_is_a_second_process(fresh):
     with pytest.raises(refusals.Equivocation, match="second one runs with the same identity"):
         fresh["ada"].greet(session("ada", roster(*NAMES)).hello({}))

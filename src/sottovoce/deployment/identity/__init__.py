@@ -21,6 +21,7 @@ from sottovoce.deployment.identity.identity import (
     load_identity,
     new_identity,
     renew_identity,
+    write_entry,
 )
 from sottovoce.deployment.identity.names import ROLES, is_loopback, split_address
 from sottovoce.deployment.identity.roster import Roster, load_entry, load_roster

@@ -146,6 +146,11 @@ def load_identity(name: str, folder: Path) -> Identity:
     return _identity_of(value, path)
 
 
+def write_entry(identity: Identity, folder: Path) -> None:
+    """Write the entry of a party for the others; it follows from its keys, so it can be written again at any time."""
+    durable_files.write_json(entry_path(folder, identity.name), entry_file(identity.entry()), private=True)
+
+
 def key_path(folder: Path, name: str) -> Path:
     """Where the secrets of a party are."""
     return folder / f"{name}.key.json"
@@ -196,7 +201,7 @@ def _save(identity: Identity, folder: Path) -> None:
         "certificate": base64.b64encode(identity.certificate).decode("ascii"),
     }
     durable_files.write_json(key_path(folder, identity.name), value, private=True)
-    durable_files.write_json(entry_path(folder, identity.name), entry_file(identity.entry()), private=True)
+    write_entry(identity, folder)
 
 
 def _make_private(folder: Path) -> None:

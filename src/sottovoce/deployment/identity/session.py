@@ -165,11 +165,16 @@ class Session:
         hello = Hello(self._run, self._digest, self._roster.digest, self.party, public, self._boot, dict(counters), b"")
         return signed_hello(self._identity, hello)
 
-    def greet(self, blob: bytes) -> Hello:
+    def greet(self, blob: bytes, sender: str | None = None) -> Hello:
         """Take in the hello of another party; the same one again changes nothing.
+
+        Args:
+            blob: as it came.
+            sender: who the transport says it is from; left out where a hello may be handed on by others.
 
         Raises:
             Malformed, Oversized, UnknownParty, Forged: it is no hello of a member.
+            WrongSender: it is another party's than `sender`'s.
             WrongRun: it is of another run.
             DifferentAgreement: the other party has agreed to something else.
             DifferentRoster: it knows other members.
@@ -177,6 +182,10 @@ class Session:
             Superseded: the party has started again since.
         """
         hello = read_hello(blob, self._roster)
+        if sender is not None and hello.party != sender:
+            raise WrongSender(
+                f"{sender} handed over the hello of {hello.party}; everybody says its own. It is ignored."
+            )
         self._check_terms(hello)
         self._check_run_key(hello.party, hello.run_key)
         peer = self._peer(hello.party)
