@@ -53,12 +53,19 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "gradients": ("--json", "--quiet"),
     "compare": ("--out", "--json", "--quiet"),
     "reproduce": ("--out", "--accept", "--json", "--quiet"),
+    "train": ("--out", "--ledger", "--dataset", "--budget", "--json", "--quiet"),
+    "keys": ("--folder", "--address", "--role", "--days", "--json", "--quiet"),
+    "roster": ("--roster", "--json", "--quiet"),
+    "party": (
+        "--data", "--as", "--keys", "--store", "--accept", "--roster", "--out", "--listen", "--explain", "--json", "--quiet",
+    ),
+    "deploy-local": ("--secret", "--out", "--json", "--quiet"),
     "ledger": ("--name", "--unit", "--adjacency", "--delta", "--budget", "--as", "--folder", "--out", "--json", "--quiet"),
 }  # fmt: skip
-_FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain", "--show-values", "--proba"}
+_FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain", "--show-values", "--proba", "--secret"}
 # Commands that the family of options alone plays; the second list holds those of real parties.
 _ALONE = ("demo", "new", "new", "new", "list", "docs", "docs", "doctor", "doctor", "predict", "predict")
-_DEPLOYED = ("ledger", "ledger")
+_DEPLOYED = ("ledger", "ledger", "train", "keys", "roster", "party", "party", "party", "deploy-local")
 _OBSERVERS = (
     "eavesdropper", "curious_agent:0", "curious_agent:1+final_model", "coalition:0,1", "server", "colluding_server:0.4", "links:0->1,1->0",
     "final_model", "server+final_model", "coalition:0,1,2,3,4,5,6,7", "links:0->0",
@@ -278,25 +285,7 @@ def _option_case(random: Random) -> Case:
     """Options of every command: too many, too few, unknown, of another command, with values that do not fit."""
     command = random.choice([*_OPTIONS, *_ALONE, *_DEPLOYED])
     table = COMPARISON if command == "compare" else random.choice(list(CONFIGURATIONS.values()))
-    file = {
-        "demo": (),
-        "docs": (),
-        "list": (),
-        "doctor": (),
-        "new": ("new.toml",),
-        "predict": ("out", "data.csv"),
-        "reproduce": ("walking",),
-        "ledger": random.choice(
-            (
-                ("create", "new.ledger"),
-                ("config.toml",),
-                ("check", "data.csv", "config.toml"),
-                ("export", "new.ledger"),
-                ("cancel", "none", "run"),
-            )
-        ),
-    }.get(command, ("config.toml",))
-    words: list[str] = [*file, *(_USES.get(command, ()) if random.random() < 0.6 else ())]
+    words: list[str] = [*_named(random, command), *(_USES.get(command, ()) if random.random() < 0.6 else ())]
     for _ in range(random.choice((1, 1, 2, 3))):
         option = random.choice(_OPTIONS[random.choice((command, command, command, random.choice(list(_OPTIONS))))])
         words += [option] if option in _FLAGS or random.random() < 0.1 else [option, _word(random)]
@@ -307,14 +296,36 @@ def _option_case(random: Random) -> Case:
         )
     if random.random() < 0.1 and words:
         words.remove(random.choice(words))
-    if command == "demo" and not {"--unknown", "-h"} & set(words):
-        words += ["--out", "/dev/null/x"]  # a whole demonstration takes too long to be played often
+    if command in ("demo", "deploy-local") and not {"--unknown", "-h"} & set(words):
+        words += ["--out", "/dev/null/x"]  # a whole demonstration or rehearsal takes too long to be played often
     before = random.choices(((), ("--json",), ("--version",), ("--unknown",)), (16, 1, 1, 1))[0]
     files = _files(toml_text(table).encode())
     files["reproductions/walking/config.toml"] = toml_text(REPRODUCTIONS["walking"]).encode()
     return Case(
         family="option", arguments=tuple(word.replace("\x00", "") for word in (*before, command, *words)), files=files
     )
+
+
+def _named(random: Random, command: str) -> tuple[str, ...]:
+    """What a command names before its options."""
+    several: dict[str, tuple[tuple[str, ...], ...]] = {
+        "ledger": (
+            ("create", "new.ledger"), ("config.toml",), ("check", "data.csv", "config.toml"), ("export", "new.ledger"),
+            ("cancel", "none", "run"),
+        ),
+        "keys": (("new", "basel"), ("show", "basel"), ("renew", "config.toml"), ("new", "../basel"), ("lose", "basel")),
+        "roster": (("show",), ("add", "config.toml"), ("add", "data.csv", "none"), ("remove", "basel"), ("check",)),
+        "party": (("run", "config.toml"), ("walk", "config.toml"), ("run", "none.toml")),
+    }  # fmt: skip
+    if command in several:
+        return random.choice(several[command])
+    alone: dict[str, tuple[str, ...]] = {
+        **dict.fromkeys(("demo", "docs", "list", "doctor"), ()),
+        "new": ("new.toml",),
+        "predict": ("out", "data.csv"),
+        "reproduce": ("walking",),
+    }
+    return alone.get(command, ("config.toml",))
 
 
 def _word(random: Random) -> str:
