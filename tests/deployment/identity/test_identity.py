@@ -4,6 +4,8 @@ import datetime as dt
 import json
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -209,3 +211,20 @@ def test_every_release_reads_the_keys_of_the_first_one(tmp_path):
     entry = load_entry(folder / "ward-1.entry.json")
     assert isinstance(entry, Entry)
     assert entry == found.entry()
+
+
+@pytest.mark.slow
+def test_keys_and_rosters_need_nothing_but_the_core(tmp_path):
+    program = (
+        "import sys; sys.modules['msgpack'] = sys.modules['grpc'] = None\n"
+        "from pathlib import Path\n"
+        "from sottovoce.deployment.identity import Roster, new_identity\n"
+        "print(Roster.of([new_identity('ward-1', Path(sys.argv[1]), 'localhost:7443').entry()]))\n"
+        "from sottovoce.errors import ConfigError\n"
+        "try:\n    from sottovoce.deployment.identity import Session\n"
+        "except ConfigError as error:\n    print(error)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "keys")]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert answer.stdout.startswith("Roster(ward-1; ")
+    assert "pip install 'sottovoce[deploy]'" in answer.stdout
