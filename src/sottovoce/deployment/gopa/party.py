@@ -14,12 +14,13 @@ parties but that enough of them are honest. Why it refuses:
 - going on when fewer parties or neighbours are left than the terms promise. This depends on the graph alone and tells
   nothing of x_u.
 
-A party knows what it has sent only while the object lives; one that is restored from a copy could publish a second
-time, so a party that crashed after `publish` has to stay silent for the rest of the round.
+A party knows what it has sent only while the object lives. One that crashed goes on with a new object, if a store has
+kept its exchange key and every message before it was sent (`recall`); without such a store it has to stay silent for the
+rest of the round, since it could publish a second time.
 """
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -48,31 +49,43 @@ class Party:
     Attributes:
         number: its position in the roster.
         transcript: what it has read of the log.
-        units: its encoded vector, [d] int64.
+        units: its encoded vector, [d] int64; None for one that will not publish.
     """
 
     def __init__(
         self,
         transcript: Transcript,
         identity: Ed25519PrivateKey,
-        value: np.ndarray,
+        value: np.ndarray | None,
         *,
         exchange: X25519PrivateKey,
-        noise_secret: bytes,
+        noise_secret: bytes | None = None,
+        own_noise: np.ndarray | None = None,
     ) -> None:
-        """Prepare a round from given secrets; outside of tests use `join`, which draws them."""
+        """Prepare a round from given secrets; `join` draws them.
+
+        Args:
+            transcript: what it has read of the log.
+            identity: who it is.
+            value: its vector, [d]; None for a party that will not publish with this object.
+            exchange: its exchange key of the round.
+            noise_secret: 32 bytes from which its own noise follows.
+            own_noise: the noise itself in units, [d] int64, in place of a secret.
+        """
         terms = transcript.terms
         if identity_bytes(identity) not in terms.roster:
             raise ConfigError("The identity is not in the roster of the round. Ask for terms that list it.")
-        self.units = terms.encoding.encode(value)
-        if len(self.units) != terms.dimension:
-            raise ConfigError(f"The value has {len(self.units)} entries; the round sums vectors of {terms.dimension}.")
+        self.units = None if value is None else terms.encoding.encode(value)
+        for vector in (self.units, own_noise):
+            if vector is not None and len(vector) != terms.dimension:
+                raise ConfigError(f"The value has {len(vector)} entries; the round sums vectors of {terms.dimension}.")
         self.number = terms.roster.index(identity_bytes(identity))
         self.transcript = transcript
         self._identity = identity
         self._exchange = exchange
         self._context = terms.context
-        self._noise_key = noise_key(noise_secret, self._context)
+        self._noise_key = None if noise_secret is None else noise_key(noise_secret, self._context)
+        self._own_noise = own_noise
         self._sent: set[Kind] = set()
         self._witnessed: set[int] = set()
 
@@ -82,6 +95,16 @@ class Party:
         return cls(
             transcript, identity, value, exchange=X25519PrivateKey.generate(), noise_secret=secrets.token_bytes(32)
         )
+
+    def recall(self, *, sent: Collection[Kind], witnessed: Collection[int]) -> None:
+        """Go on with a round after a crash.
+
+        Args:
+            sent: what was sent before, with the same exchange key; it is not made again.
+            witnessed: parties whose publications were seen before.
+        """
+        self._sent |= set(sent)
+        self._witnessed |= set(witnessed)
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Follow the board's log.
@@ -126,6 +149,24 @@ class Party:
             TooFewParties: too few neighbours are active. That enough parties are active is a rule of the freeze.
             OutOfPhase: the board is not taking publications.
         """
+        self.check_publishable(now=now)
+        if self.units is None:
+            raise ConfigError(
+                "This party was prepared without a value, and has nothing to publish. Give it its vector."
+            )
+        active = self.transcript.active
+        total = ring(self.units) + ring(self.own_noise()) + self._masks(self._neighbours & active)
+        return self._send(Kind.PUBLISH, pack_words(total))
+
+    def check_publishable(self, *, now: int) -> None:
+        """Refuse what `publish` would refuse, whatever the value.
+
+        Args:
+            now: this party's own clock, in the unit of the terms.
+
+        Raises:
+            ProtocolError: as `publish`.
+        """
         if Kind.PUBLISH in self._sent:
             raise SecondPublication(
                 f"Party {self.number} has published in this round; send the same bytes again or nothing."
@@ -140,8 +181,6 @@ class Party:
         if self.number not in active:
             raise OutOfPhase(f"Party {self.number} was not ready at the freeze; it takes no part in this round.")
         self._check_neighbours(self._neighbours & active)
-        total = ring(self.units) + ring(self.own_noise()) + self._masks(self._neighbours & active)
-        return self._send(Kind.PUBLISH, pack_words(total))
 
     def cosign(self, *, now: int) -> bytes:
         """Sign that the listed parties dropped out.
@@ -177,6 +216,10 @@ class Party:
     def own_noise(self) -> np.ndarray:
         """This party's own noise eta_u of the round, [d] int64; whoever learns it can subtract it."""
         terms = self.transcript.terms
+        if self._own_noise is not None:
+            return self._own_noise
+        if self._noise_key is None:
+            raise ConfigError("This party was prepared without noise of its own. Give it a secret for noise, or noise.")
         return terms.own_noise.from_key(self._noise_key, terms.dimension)
 
     def mask(self, other: int) -> np.ndarray:

@@ -1,0 +1,38 @@
+"""FedAvg with GOPA among real parties: agents, a board and a beacon, each a process with a key of its own.
+
+plan      what is fixed before the first round, and the terms of each
+log       rounds one after the other, each opened by the board and bound to all before
+agent     reads the log, computes, writes down what it will say, says it
+board     keeps the log and ends phases;     beacon    draws the graph of masks once all have registered
+value     what an agent puts into a sum, and what a sum makes of the common model
+"""
+
+from sottovoce.deployment.gopa_parties.agent import Agent, Notebook, SpokenFor, Step
+from sottovoce.deployment.gopa_parties.beacon import Beacon, Values
+from sottovoce.deployment.gopa_parties.board import LogKeeper
+from sottovoce.deployment.gopa_parties.log import Ended, Log, Opening
+from sottovoce.deployment.gopa_parties.plan import Plan, Times, plan_of
+from sottovoce.deployment.gopa_parties.value import Contribution, contribution, moved
+
+__all__ = [
+    "Agent",
+    "Beacon",
+    "Contribution",
+    "Ended",
+    "Log",
+    "LogKeeper",
+    "Notebook",
+    "Opening",
+    "Plan",
+    "SpokenFor",
+    "Step",
+    "Times",
+    "Values",
+    "contribution",
+    "moved",
+    "plan_of",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]
