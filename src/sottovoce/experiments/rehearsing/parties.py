@@ -37,6 +37,9 @@ class Event(NamedTuple):
     party: str
     values: dict[str, Any]
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rehearsal:
