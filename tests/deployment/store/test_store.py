@@ -362,3 +362,19 @@ def test_an_older_file_put_back_beside_its_lock_is_refused(path):
     path.write_bytes(older)
     with pytest.raises(RestoredBackup, match="older copy"):
         Store.open(path)
+
+
+def test_a_long_agreement_is_not_written_again_with_every_exchange(tmp_path):
+    written = {}
+    for length in (10, 1_000_000):
+        folder = tmp_path / str(length)
+        folder.mkdir(mode=0o700)
+        path = made(folder)
+        with Store.open(path) as store:
+            begun(store, agreement=bytes(length))
+            committed(store, 0)
+            before = path.with_name(path.name + "-wal").stat().st_size
+            committed(store, 1)
+            written[length] = path.with_name(path.name + "-wal").stat().st_size - before
+            assert store.run(DIGEST).agreement == bytes(length)
+    assert written[10] == written[1_000_000]

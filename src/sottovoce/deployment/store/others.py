@@ -14,6 +14,8 @@ class Others:
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[bytes, bytes], Proof] = {}
+        # The highest per identity and store, waiting or in the file: only one process writes, so that they are read once.
+        self._highest: dict[tuple[bytes, bytes], Counters | None] = {}
 
     def seen(self, database: Database, identity_key: bytes, proof: Proof) -> None:
         """Take counters that may not be below earlier ones."""
@@ -24,14 +26,14 @@ class Others:
                 f"the peer with key {identity_key.hex()[:16]}... shows {shown}; it signed {known} before. Its store was put back from an older copy, or "
                 f"somebody replays an old greeting. It must put its newest files back; until then nothing is exchanged with it."
             )
-        self.waiting[identity_key, shown.store] = proof
+        self._keep(identity_key, shown, proof)
 
     def noted(self, database: Database, identity_key: bytes, proof: Proof) -> None:
         """Take counters if they are above earlier ones."""
         shown = _counters_of(identity_key, proof)
         known = self._known(database, identity_key, shown.store)
         if known is None or not shown.behind(known):
-            self.waiting[identity_key, shown.store] = proof
+            self._keep(identity_key, shown, proof)
 
     def highest(self, database: Database, identity_key: bytes) -> tuple[Proof, ...]:
         """The highest proofs of an identity, one for each of its stores."""
@@ -63,9 +65,16 @@ class Others:
             [(identity, store, *proof) for (identity, store), proof in self.waiting.items()],
         )
 
+    def _keep(self, identity_key: bytes, shown: Counters, proof: Proof) -> None:
+        key = (identity_key, shown.store)
+        self.waiting[key], self._highest[key] = proof, shown
+
     def _known(self, database: Database, identity_key: bytes, store: bytes) -> Counters | None:
-        known = [Counters.from_bytes(proof.counters) for proof in self.highest(database, identity_key)]
-        return next((counters for counters in known if counters.store == store), None)
+        key = (identity_key, store)
+        if key not in self._highest:
+            known = [Counters.from_bytes(proof.counters) for proof in self.highest(database, identity_key)]
+            self._highest[key] = next((counters for counters in known if counters.store == store), None)
+        return self._highest[key]
 
 
 def _counters_of(identity_key: bytes, proof: Proof) -> Counters:

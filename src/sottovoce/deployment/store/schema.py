@@ -31,7 +31,7 @@ CREATE TABLE runs (
     run INTEGER PRIMARY KEY,
     digest BLOB NOT NULL UNIQUE,
     name TEXT NOT NULL,
-    agreement BLOB NOT NULL,
+    agreement INTEGER NOT NULL,   -- number of its bytes in `blobs`: beside numbers that change they would be written again with every exchange
     run_key BLOB,
     entry INTEGER NOT NULL REFERENCES ledger (number),
     status TEXT NOT NULL CHECK (status IN ('running', 'finished', 'closed', 'cancelled')),

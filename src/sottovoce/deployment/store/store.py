@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.deployment.store.blobs import drop
+from sottovoce.deployment.store.blobs import drop, put
 from sottovoce.deployment.store.chain import BEGINNING, Entry, linked
 from sottovoce.deployment.store.counters import Counters, Proof
 from sottovoce.deployment.store.database import Database, Reached, make_database, nothing
@@ -155,7 +155,7 @@ class Store:
             append_entry(connection, reservation.entry)
             connection.execute(
                 f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, 'running', 0, -1, '{{}}')",
-                (digest, name, agreement, run_key, reservation.entry.number),
+                (digest, name, put(connection, memoryview(agreement), []), run_key, reservation.entry.number),
             )
         return self._run(digest)
 
@@ -166,9 +166,10 @@ class Store:
     def runs(self) -> list[RunRecord]:
         """All runs, the oldest first."""
         with self._database.reading() as connection:
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY run").fetchall()
+            found = f"SELECT {_COLUMNS}, content FROM runs JOIN blobs ON blobs.blob = runs.agreement ORDER BY run"
+            rows = connection.execute(found).fetchall()
         return [
-            RunRecord(digest=row[0], name=row[1], agreement=row[2], run_key=row[3], entry=row[4], status=row[5], boots=row[6], position=row[7],
+            RunRecord(digest=row[0], name=row[1], agreement=row[9], run_key=row[3], entry=row[4], status=row[5], boots=row[6], position=row[7],
                       spent=json.loads(row[8]))
             for row in rows
         ]  # fmt: skip
