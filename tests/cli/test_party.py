@@ -10,9 +10,12 @@ import sys
 import numpy as np
 import pytest
 
-from sottovoce.deployment.identity import Roster, new_identity
+from sottovoce.deployment.identity import Roster, load_identity, load_roster, new_identity
 from sottovoce.deployment.ledger import Ledger, create_ledger
+from sottovoce.deployment.party import Place
 from sottovoce.deployment.store import Store
+from sottovoce.errors import ConfigError
+from sottovoce.experiments import prepare_joining, read, take_part
 
 FILE = """
 [experiment]
@@ -50,6 +53,16 @@ records = { east = 40, north = 40, west = 40 }
 time_limit = 60
 """
 NAMES = ("east", "north", "west")
+
+
+class NoLine:
+    """A transport of a machine that is not connected."""
+
+    def open(self):
+        raise ConnectionError
+
+    def close(self):
+        pass
 
 
 def free_ports(count: int) -> list[int]:
@@ -141,6 +154,28 @@ def test_a_party_with_fewer_records_than_agreed_is_refused(sottovoce, wards):
     lines = (wards / "east.csv").read_text().splitlines()
     (wards / "east.csv").write_text("\n".join(lines[:30]) + "\n")
     assert "counts on at least 40 records of east, and its file has 29" in sottovoce(*words_of("east")).stderr
+
+
+def test_a_run_goes_on_with_the_records_with_which_it_began_and_no_others(wards):
+    """With more records than agreed a run costs less, and so much is reserved; with fewer after a crash it would cost more than the ledger says."""
+    data, members = wards / "east.csv", load_roster(wards / "roster.json")
+    few, many = data.read_text(), "".join(data.read_text().splitlines(keepends=True)[1:]) * 9
+
+    def joined():
+        return prepare_joining(read(wards / "wards.toml"), members, "east", data)
+
+    with Store.open(wards / "east.ledger") as store:
+        identity = load_identity("east", wards / "keys-east")
+        place = Place(identity=identity, roster=members, store=store, transport=NoLine(), folder=wards)
+        data.write_text(few + many)  # ten times what was agreed on
+        with pytest.raises(ConnectionError):
+            take_part(joined(), place, data=data)
+        reserved = Ledger(store).totals().reserved
+        data.write_text(few)
+        assert joined().deployed.cost.epsilon(1e-5) > 5 * reserved
+        with pytest.raises(ConfigError, match=r"'wards-1' began with another file than .*east\.csv is now"):
+            take_part(joined(), place, data=data)
+        assert Ledger(store).totals().reserved == reserved
 
 
 @pytest.mark.slow

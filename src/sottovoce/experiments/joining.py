@@ -160,9 +160,11 @@ def take_part(
 
     Raises:
         BudgetExhausted: the ledger does not allow the run; nothing was sent.
+        ConfigError: the run began with another file of records.
         ProtocolError, StoreError: as `run_party`.
     """
     agreed, ledger = joining.agreement, Ledger(place.store)
+    _refuse_other_records(ledger, agreed, data)
 
     def reserve() -> Reservation:
         observer = "nobody's records" if joining.deployed is None else joining.deployed.guarantee.observer
@@ -185,6 +187,19 @@ def take_part(
         progress=progress,
         moment=moment,
     )
+
+
+def _refuse_other_records(ledger: Ledger, agreed: Agreement, data: Path | None) -> None:
+    """Refuse to go on with other records than a run began with: what was reserved is what THEY can cost, and fewer of them would cost more."""
+    begun = ledger.store.run(agreed.digest)
+    if begun is None or begun.status != "running" or data is None:
+        return
+    reserved = ledger.standing()[begun.entry]
+    if reserved.data != ledger.data_digest(data):
+        raise ConfigError(
+            f"the run {brief(agreed.run)!r} began with another file than {brief(str(data), 200)} is now, and its cost was reserved for the records of that one. "
+            f"Nothing was sent. Put that file back, or end the run with `sottovoce ledger erase` and agree on a new one."
+        )
 
 
 def write_own_model(joining: Joining, parameters: np.ndarray, folder: Path) -> bool:
