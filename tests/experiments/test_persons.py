@@ -232,3 +232,17 @@ def test_claims_about_whole_updates_need_to_know_of_persons_too():
     assert claims.enforced(regression(most=5), algorithm, noise, norm="l2") == [2.0] * 4
     with pytest.raises(ConfigError, match="says nothing of persons"):
         claims.enforced(regression(), algorithm, noise, norm="l2")
+
+
+def test_who_is_learnt_from_does_not_depend_on_what_somebody_is_called():
+    """A person is replaced by another, with another name: were all others sorted behind it, they would move between learning and testing."""
+
+    def features(name):
+        rows = visits(records=60)
+        named = [row.replace("H0,0,", f"H0,{name},") for row in rows]
+        pathlib.Path("visits.csv").write_text("\n".join(named))
+        return made(problem={"test_fraction": 0.5, "bounds": {"age": [0, 600], "cost": [0, 9]}}).problem.arrays[
+            "features"
+        ]
+
+    np.testing.assert_array_equal(features("#1"), features("zoe"))

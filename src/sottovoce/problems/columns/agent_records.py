@@ -205,7 +205,9 @@ def _persons(held: Sequence[Table], schema: Schema, complaints: list[Complaint])
     if len(found) != len(held):
         return None
     texts = [person_keys(names.tolist()) for _, names in found]
-    _, numbers = np.unique(np.concatenate(texts).astype(str), return_inverse=True)
+    _, first, places = np.unique(np.concatenate(texts).astype(str), return_index=True, return_inverse=True)
+    # Numbered by their first records: numbered by their names, another name of one person would move others between learning and testing.
+    numbers = np.argsort(np.argsort(first))[places]
     return np.split(numbers.astype(np.int64), np.cumsum([len(each) for each in texts])[:-1])
 
 
