@@ -191,3 +191,20 @@ def test_neighbours_gone_in_the_last_exchange_are_served_when_they_come_back(fol
         parties.start(name)
     assert play_on(parties, [*waiting, "party-3"]) == []
     assert same(parties.models(), parties.played())
+
+
+def test_a_greeting_is_taken_only_from_the_party_that_signed_it(folder):
+    parties = begun(folder)
+    blobs = {sender: blob for sender, _, blob in parties.wires.sent if blob[:1] == wire.HELLO}
+    strange = wire.read_greeting(blobs["party-1"]).hello
+    stands = parties.loops["party-2"]._book.proof
+    mixed = wire.greeting(wire.read_greeting(blobs["party-2"])._replace(hello=strange, mine=stands))
+    told = len(parties.logged)
+    parties.wires.send("party-2", "party-0", mixed)
+    advance(parties, lambda: not parties.wires.waiting["party-0"], names=["party-0"])
+    refused = [
+        (name, values["kind"])
+        for name, event, values in parties.logged[told:]
+        if (name, event) == ("party-0", "refused")
+    ]
+    assert refused == [("party-0", "WrongSender")]

@@ -158,15 +158,13 @@ class Post:
         neighbour = self.neighbours[sender]
         try:
             self._book.seen(sender, greeting.mine)
-            hello = self._session.greet(greeting.hello)
+            hello = self._session.greet(greeting.hello, sender)
         except (RestoredBackup, DifferentAgreement, DifferentRoster, Equivocation) as error:
             self._answer_refused(sender)
             if not isinstance(error, RestoredBackup):
                 raise
             self._refused(sender, error)
             return
-        if hello.party != sender:
-            raise ProtocolError(f"{sender} handed over the greeting of {hello.party}; it is ignored.")
         fresh = hello.boot != neighbour.start
         neighbour.start, neighbour.refusal = hello.boot, None
         neighbour.knows_me = wire.knows(greeting, self._session.boot)
