@@ -79,7 +79,7 @@ class Loop:
     def awaited(self) -> list[str]:
         """Of whom something is missing, for people who look on."""
         if self.phase == "greet":
-            return sorted(name for name in self._needed if self._post.neighbours[name].start is None)
+            return sorted(name for name in self._needed if not self._post.neighbours[name].ready)
         if self.phase == "hear":
             return self._inbox.missing(self.position, self._work.senders(self.position))
         if self.phase == "speak":
@@ -127,7 +127,7 @@ class Loop:
         return self.phase in steps and steps[self.phase]()
 
     def _all_greeted(self) -> bool:
-        if any(self._post.neighbours[name].start is None for name in self._needed):
+        if not all(self._post.neighbours[name].ready for name in self._needed):
             return False
         self.phase, self._began = self._after_greeting, self._watch.clock()
         self._watch.log("ready", position=self.position)

@@ -24,6 +24,11 @@ class Neighbour:
     reminded: float = -math.inf
     refusal: str | None = None  # why its last greeting was refused
 
+    @property
+    def ready(self) -> bool:
+        """Whether both ends know each other's start, so that what one seals the other can open."""
+        return self.start is not None and self.knows_me
+
 
 class Neighbours:
     """All others that a party exchanges messages or keys with at some time of the run."""

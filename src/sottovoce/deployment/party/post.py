@@ -112,7 +112,7 @@ class Post:
         for name in self.neighbours.to_greet(now):
             self._greet(name)
         for receiver, position, words in self.outbox.due(now):
-            if self.neighbours[receiver].start is not None:
+            if self.neighbours[receiver].ready:
                 self.resends += 1
                 self._send_words(receiver, position, words)
 
@@ -167,13 +167,20 @@ class Post:
             return
         fresh = hello.boot != neighbour.start
         neighbour.start, neighbour.refusal = hello.boot, None
-        neighbour.knows_me = wire.knows(greeting, self._session.boot)
+        self._known(sender, wire.knows(greeting, self._session.boot), fresh=fresh)
         if greeting.wanted:
             self._greet(sender)
         if fresh:
             self._watch.log("greeted", neighbour=sender, boot=hello.counters.get("boot"))
-            self.outbox.hurry(sender, self._watch.clock())
         self._acknowledge(sender, hello.counters.get("taken", 0))
+
+    def _known(self, sender: str, knows_me: bool, *, fresh: bool = False) -> None:
+        """Note whether a neighbour knows this start; once both know each other, it is sent at once what it has not acknowledged."""
+        neighbour = self.neighbours[sender]
+        begins = knows_me and (fresh or not neighbour.knows_me)
+        neighbour.knows_me = knows_me
+        if begins:
+            self.outbox.hurry(sender, self._watch.clock())
 
     def _answer_refused(self, sender: str) -> None:
         """Let a party see what it has signed before, or what others have agreed to; not at every knock, or two of them would never stop."""
@@ -186,8 +193,8 @@ class Post:
         opened = self._session.open(sender, blob)
         receipt, content = wire.unpacked(opened.payload)
         self._book.noted(sender, receipt.proof)
-        neighbour = self.neighbours[sender]
-        neighbour.settled, neighbour.knows_me, self.heard_at = receipt.settled, True, self._watch.clock()
+        self.neighbours[sender].settled, self.heard_at = receipt.settled, self._watch.clock()
+        self._known(sender, True)
         self._acknowledge(sender, receipt.taken)
         return Heard(sender, opened.position, content) if opened.kind == wire.WORDS else None
 
@@ -206,8 +213,8 @@ class Post:
         self._watch.moment("after send")
 
     def _seal(self, receiver: str, kind: str, position: int, words: bytes) -> None:
-        if self.neighbours[receiver].start is None:
-            return  # it has not been greeted in this start; it gets everything when it has
+        if not self.neighbours[receiver].ready:
+            return  # it could not open it; it gets everything when both have greeted
         # What is acknowledged but not written down would be sent again after a crash, to somebody who may have left by then.
         settled = receiver not in self._unwritten and not self.outbox.of(receiver)
         payload = wire.packed(wire.Receipt(self._book.taken, settled, self._book.proof), words)
