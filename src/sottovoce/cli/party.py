@@ -45,7 +45,7 @@ def party(
     file: Annotated[Path, typer.Argument(help="The TOML configuration that all parties have.")],
     overrides: OverridesArgument = None,
     data: Annotated[
-        Path | None, typer.Option("--data", "-d", help="This party's own records; a relay has none.")
+        Path | None, typer.Option("--data", "-d", help="This party's own records; a relay, board or beacon has none.")
     ] = None,
     name: Annotated[str | None, typer.Option("--as", help="Who this party is, in the roster.")] = None,
     keys: Annotated[Path | None, typer.Option("--keys", "-k", help="The folder of its keys.")] = None,
@@ -110,20 +110,20 @@ def _roster(config: "Config", file: Path, given: Path | None) -> "Roster":
 
 @contextmanager
 def _opened(path: Path, joining: "Joining") -> "Iterator[Store]":
-    """The store of the data set; a relay, which has none, gets an empty one."""
+    """The store of the data set; whoever has none, such as a relay, gets an empty one."""
     from sottovoce.deployment.ledger import create_ledger
     from sottovoce.deployment.store import Store
 
     protection = joining.agreement.protection
     if not path.exists():
         delta = 1e-5 if protection.delta is None else protection.delta
-        if not joining.is_relay:
+        if joining.has_records:
             raise ConfigError(
                 f"There is no ledger {path}, in which all runs on a data set are counted. Say once how much may be given away, for example: sottovoce "
                 f"ledger create {path} -u {protection.unit} -a {protection.adjacency} -d {delta:g} --budget 8"
             )
         create_ledger(
-            path, name=f"relay {joining.name}: no records", unit=protection.unit, adjacency=protection.adjacency, delta=delta,
+            path, name=f"{joining.role} {joining.name}: no records", unit=protection.unit, adjacency=protection.adjacency, delta=delta,
             budget="unlimited",
         )  # fmt: skip
     with Store.open(path) as store:
@@ -166,15 +166,15 @@ def _ask(joining: "Joining", store: "Store", *, explain: bool, as_json: bool, no
                 words=("what", "is"),
                 title=f"{joining.name} is asked to take part in {agreed.run}",
             ),
-            *([] if joining.is_relay else [wrapped(_ASSUMED)]),
-            *([wrapped(value["explained"])] if explain and not joining.is_relay else []),
+            *([wrapped(_ASSUMED)] if joining.has_records else []),
+            *([wrapped(value["explained"])] if explain and joining.has_records else []),
             wrapped(_COMPARE),
             verbatim(f"  --accept {value['digest']}"),
         ),
         notes=notes,
     )
     begun = store.run(agreed.digest) is not None
-    if not begun and not joining.is_relay:
+    if not begun and joining.has_records:
         cost = run_cost(joining, ledger)
         try:
             ledger.reserve(
@@ -196,7 +196,7 @@ def _terms(joining: "Joining", ledger: "Ledger") -> dict[str, Any]:
     value: dict[str, Any] = {
         "run": agreed.run,
         "party": joining.name,
-        "role": "relay" if joining.is_relay else "agent",
+        "role": joining.role,
         "digest": agreed.digest.hex(),
         "rounds": agreed.rounds,
         "parameters": agreed.dimension,
@@ -257,7 +257,7 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
             ),
         ]
     else:
-        rows.append(("what it costs", "nothing: a relay has no records"))
+        rows.append(("what it costs", f"nothing: a {value['role']} has no records"))
     return [*rows, ("digest", value["digest"])]
 
 
@@ -276,12 +276,12 @@ def _take_part(
         "folder": str(place.folder),
     }
     said = []
-    if not joining.is_relay:
+    if joining.has_records:
         value["releasable"] = write_own_model(joining, served.model, place.folder)
         may = "may be given to those whom the agreement names" if value["releasable"] else "is for this party alone"
         said.append(f"The run is done. model.json and model.safetensors in {place.folder}: the model {may}.")
     else:
-        said.append("The run is done. A relay keeps no model.")
+        said.append(f"The run is done. A {joining.role} keeps no model.")
     if served.unacknowledged:
         said.append(
             f"{', '.join(served.unacknowledged)} has not said that it has everything. When it comes back, run the same command again to serve it."

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sottovoce.deployment.agent import Randomness, Wiring, own_of
+from sottovoce.deployment.gopa_parties import Records, meter, run_gopa
 from sottovoce.deployment.identity import Roster
 from sottovoce.deployment.integers import Lattice, SecretRandomness
 from sottovoce.deployment.ledger import Ledger
@@ -24,7 +25,7 @@ from sottovoce.deployment.party import AgentWork, Place, Progress, RelayWork, Se
 from sottovoce.deployment.privacy import Cost, Deployed
 from sottovoce.deployment.store import Meter, Reservation
 from sottovoce.deployment.terms import Agreement, Coin, PublicCoin
-from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.errors import ConfigError, ProtocolError
 from sottovoce.experiments.agreed import agents_of, agreement_on, members_of
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.guarantee_words import in_words
@@ -40,7 +41,7 @@ from sottovoce.wording import brief
 if TYPE_CHECKING:
     from sottovoce.deployment.identity import Session
 
-RandomnessOf = Callable[["Session"], Randomness]
+RandomnessOf = Callable[["Session | None"], Randomness]
 FOR_ITSELF = "made among parties for one of them: the agreement gives it to nobody else, and the guarantee does not count whoever gets it; not for release"
 
 
@@ -53,8 +54,8 @@ class Joining:
         name: of the party.
         agreement: what it would accept.
         parts: what all parties know.
-        problem: its own; None for a relay, which has no records.
-        deployed: what the run gives away of its records; None for a relay.
+        problem: its own; None for a relay, a board or a beacon, which have no records.
+        deployed: what the run gives away of its records; None for those.
     """
 
     config: Config
@@ -68,9 +69,14 @@ class Joining:
         return short_repr(self)
 
     @property
-    def is_relay(self) -> bool:
-        """Whether it only averages what agents send."""
-        return self.problem is None
+    def role(self) -> str:
+        """What it does: "agent", "relay", "board" or "beacon"."""
+        return next(member.role for member in self.agreement.members if member.name == self.name)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether it learns from data of its own."""
+        return self.problem is not None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +101,7 @@ def prepare_joining(config: Config, roster: Roster, name: str, data: Path | None
         config: what the file says; it has a table [deployment].
         roster: who takes part.
         name: of the party.
-        data: its file; None for a relay.
+        data: its file; None for whoever has no records.
         shares: in a rehearsal, take the party's share of what a simulation deals out in place of a file.
 
     Raises:
@@ -105,20 +111,14 @@ def prepare_joining(config: Config, roster: Roster, name: str, data: Path | None
     """
     members = members_of(roster)
     parts = public_parts(config, names=agents_of(roster))
-    if parts.run.algorithm.aggregation is not None:
-        raise IncompatibleChoice(
-            '[algorithm] aggregation = "gopa": sums with pairwise masks need a board and a beacon, which this command does not start. Leave '
-            "aggregation out, or rehearse the sum with sottovoce.deployment.gopa."
-        )
     agreed = agreement_on(config, parts, members)
     role = next((member.role for member in members if member.name == name), None)
-    if role not in ("agent", "relay"):
+    if role is None:
         raise ConfigError(
-            f"{brief(name)!r} is no agent and no relay of the roster; it lists {', '.join(brief(each.name) for each in members)}. Give one of them "
-            f"after --as."
+            f"{brief(name)!r} is nobody of the roster; it lists {', '.join(brief(each.name) for each in members)}. Give one of them after --as."
         )
-    if role == "relay":
-        _refuse_data(name, data)
+    if role != "agent":
+        _refuse_data(name, role, data)
         return Joining(config=config, name=name, agreement=agreed, parts=parts, problem=None, deployed=None)
     if data is None and not shares:
         raise ConfigError(f"{brief(name)} is an agent and learns from its own records. Give its file: --data my.csv")
@@ -178,6 +178,17 @@ def take_part(
             data="" if data is None else ledger.data_digest(data),
         )
 
+    if joining.parts.run.algorithm.aggregation is not None:
+        return run_gopa(
+            agreed,
+            joining.parts.run,
+            place,
+            _records(joining, randomness),
+            reserve=reserve,
+            spent=lambda rounds: _spent(joining, rounds).describe(),
+            progress=progress,
+            moment=moment,
+        )
     return run_party(
         agreed,
         place,
@@ -240,6 +251,23 @@ def _work(joining: Joining, session: "Session", randomness: RandomnessOf | None,
     return AgentWork(wiring, names, agreed.number(joining.name), own_of(joining.problem), drawn)
 
 
+def _records(joining: Joining, randomness: RandomnessOf | None) -> Records | None:
+    """What an agent of a run with GOPA has beside its key; None for board and beacon."""
+    if joining.problem is None:
+        return None
+    run, drawn = joining.parts.run, None if randomness is None else randomness(None)
+    own = own_of(joining.problem)
+    return Records(own, drawn or SecretRandomness(run.noise.law, run.dimension, _no_pair, run=joining.agreement.digest))
+
+
+def _no_pair(other: int) -> bytes:
+    raise ProtocolError(f"noise shared with agent {other} was asked for; under GOPA pairs share masks alone.")
+
+
+def _spent(joining: Joining, rounds: int) -> Cost:
+    return Cost.pure(0.0) if joining.deployed is None else meter(joining.deployed.by_position, rounds)
+
+
 def _meter(joining: Joining) -> Callable[[int], Meter]:
     if joining.deployed is None:
         nothing = Cost.pure(0.0).describe()
@@ -248,6 +276,6 @@ def _meter(joining: Joining) -> Callable[[int], Meter]:
     return lambda position: costs[position].describe()
 
 
-def _refuse_data(name: str, data: Path | None) -> None:
+def _refuse_data(name: str, role: str, data: Path | None) -> None:
     if data is not None:
-        raise ConfigError(f"{brief(name)} is the relay, which has no records. Leave --data out.")
+        raise ConfigError(f"{brief(name)} is the {role}, which has no records. Leave --data out.")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sottovoce.deployment.gopa_parties import masked_guarantee, plan_of
 from sottovoce.deployment.privacy import Deployed, deployed_guarantee
 from sottovoce.deployment.terms import Agreement
 from sottovoce.errors import BudgetExhausted, ConfigError
@@ -100,19 +101,23 @@ def own_guarantee(parts: PublicParts, problem: Problem, *, agreement: Agreement,
         UnsupportedClaim: nothing is proved for it.
     """
     change, privacy = own_sensitivity(parts, problem, agreement=agreement, agent=agent), parts.privacy
+    # What masks hide counts where they do; without them everybody would read all that an agent publishes.
+    plan = None if parts.run.algorithm.aggregation is None else plan_of(parts.run, agreement)
     found = deployed_guarantee(
-        parts.run,
+        parts.run if plan is None else plan.unmasked,
         agent=agreement.number(agent),
         sensitivity=change,
         arithmetic=arithmetic_of(parts.experiment, problem, 0),
         fraction_bits=agreement.fraction_bits,
-        collude=agreement.collude,
-        relay_trusted=agreement.relay == "trusted",
+        collude=agreement.collude if plan is None else "all",
+        relay_trusted=plan is None and agreement.relay == "trusted",
         released_to=agreement.releases,
         losses=privacy.losses,
         unit=privacy.unit,
         adjacency=privacy.adjacency,
     )
+    if plan is not None:
+        found = masked_guarantee(plan, found)
     _refuse_over_budget(privacy, found)
     return found
 

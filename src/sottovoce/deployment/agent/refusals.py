@@ -55,7 +55,7 @@ def _refuse_walk_and_masked_sums(run: PublicRun) -> None:
     if algorithm.aggregation is not None:
         raise IncompatibleChoice(
             "aggregation by GOPA needs a board that everybody reads and a beacon that draws the graph after all have registered; agents and relay "
-            "alone cannot carry it out. Play it with the parties of sottovoce.deployment.gopa, or leave aggregation out."
+            "alone cannot carry it out. Run it with sottovoce.deployment.gopa_parties, or leave aggregation out."
         )
 
 

@@ -75,6 +75,7 @@ class _Round:
     witnessed: frozenset[int] = frozenset()  # whose publications were seen before a crash
     witnesses_written: bool = False
     quiet: str | None = None  # why this agent says nothing more
+    published_here: bool = False  # the publication was handed out by this process
 
 
 class Agent:
@@ -169,6 +170,7 @@ class Agent:
         said = {**self._round.said, kind: raw}
         self._write(_STEP[kind], said)
         self._round.said = said
+        self._round.published_here |= kind is Kind.PUBLISH
         return raw
 
     def waiting(self, now: int) -> list[bytes]:
@@ -177,11 +179,24 @@ class Agent:
         if transcript is None:
             return []
         late = now > transcript.terms.publish_until
-        return [
-            raw
+        found = {
+            kind: raw
             for kind, raw in self._round.said.items()
             if not _shown(transcript, kind, self.number) and not (late and kind is Kind.PUBLISH)
-        ]
+        }
+        self._round.published_here |= Kind.PUBLISH in found
+        return [*found.values()]
+
+    def unheard(self, now: int) -> bool:
+        """Whether a publication of this process is not in the log long after its time: it may still lie in some queue, which must be emptied.
+
+        Half of the time between the last publication and the first revealed mask is left then.
+        """
+        transcript = self.log.transcript
+        if transcript is None or not self._round.published_here or self.number in transcript.survivors:
+            return False
+        terms = transcript.terms
+        return now > terms.publish_until + (terms.drops_from - terms.publish_until) // 2
 
     def to_neighbours(self, now: int) -> tuple[frozenset[int], bytes] | None:
         """Neighbours that should have this agent's publication from itself, and its bytes; None where there is none to hand over now."""
@@ -190,6 +205,7 @@ class Agent:
             return None
         if transcript.phase is not Phase.PUBLICATION:
             return None
+        self._round.published_here = True
         return transcript.neighbours[self.number] & transcript.active, raw
 
     def _open(self, raw: bytes) -> None:

@@ -99,7 +99,7 @@ class Plan:
     @cached_property
     def unmasked(self) -> PublicRun:
         """The same run, whose agents send in the open."""
-        return replace(self.run, algorithm=self.run.algorithm._replace(aggregation=None, sampling=None))
+        return unmasked(self.run)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -179,6 +179,13 @@ class Opened:
 
 
 _Probe = Opened(b"", 1, 0)
+
+
+def unmasked(run: PublicRun) -> PublicRun:
+    """A run as it is when all agents take part and send in the open; a run without aggregation as it is."""
+    if run.algorithm.aggregation is None:
+        return run
+    return replace(run, algorithm=run.algorithm._replace(aggregation=None, sampling=None))
 
 
 def plan_of(run: PublicRun, agreement: Agreement) -> Plan:

@@ -2,12 +2,40 @@
 
 run_party    one party in one run, or the rest of it after a crash
 AgentWork    what an agent does there;   RelayWork    what a relay does
+Book         the pages of the store that belong to a run;   Journal    what people who look on can read
 """
 
-from sottovoce.deployment.party.run_party import OthersMissing, Place, Progress, Served, run_party
+from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.journal import Journal
+from sottovoce.deployment.party.loop import Phase
+from sottovoce.deployment.party.quiet import keep_memory_private
+from sottovoce.deployment.party.run_party import (
+    Onlooker,
+    OthersMissing,
+    Place,
+    Progress,
+    Served,
+    begun_run,
+    run_party,
+)
 from sottovoce.deployment.party.work import AgentWork, RelayWork, Work
 
-__all__ = ["AgentWork", "OthersMissing", "Place", "Progress", "RelayWork", "Served", "Work", "run_party"]
+__all__ = [
+    "AgentWork",
+    "Book",
+    "Journal",
+    "Onlooker",
+    "OthersMissing",
+    "Phase",
+    "Place",
+    "Progress",
+    "RelayWork",
+    "Served",
+    "Work",
+    "begun_run",
+    "keep_memory_private",
+    "run_party",
+]
 
 
 def __dir__() -> list[str]:

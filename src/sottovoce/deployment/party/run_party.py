@@ -84,7 +84,7 @@ class Served:
         return f"<Served: {len(self.model)} parameters, {len(self.unacknowledged)} others still to be served>"
 
 
-class _Onlooker:
+class Onlooker:
     """The clock, the log, and the hook of tests."""
 
     clock = staticmethod(time.monotonic)
@@ -122,7 +122,7 @@ def run_party(
         StoreError: the disk failed; nothing of the exchange was sent.
     """
     keep_memory_private()
-    record = _begun(agreement, place.store, reserve)
+    record = begun_run(agreement, place.store, reserve)
     if record.run_key is None:
         model = place.store.model(agreement.digest)
         assert model is not None  # a run that was begun and has no key any more is finished
@@ -131,14 +131,14 @@ def run_party(
     try:
         place.transport.open()
         return _take_part(
-            agreement, place, record.run_key, work_of, spent, _Onlooker(journal, moment), journal, progress
+            agreement, place, record.run_key, work_of, spent, Onlooker(journal, moment), journal, progress
         )
     finally:
         place.transport.close()
         journal.close()
 
 
-def _begun(agreement: Agreement, store: Store, reserve: Callable[[], Reservation]) -> RunRecord:
+def begun_run(agreement: Agreement, store: Store, reserve: Callable[[], Reservation]) -> RunRecord:
     """The run in the store, begun now unless it was before."""
     record = store.run(agreement.digest)
     if record is None:
@@ -156,7 +156,7 @@ def _take_part(
     run_key: bytes,
     work_of: Callable[[Session], Work],
     spent: Callable[[int], Meter],
-    watch: _Onlooker,
+    watch: Onlooker,
     journal: Journal,
     progress: Callable[[Progress], None],
 ) -> Served:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from sottovoce.deployment.gopa_parties import unmasked
 from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.ledger import create_ledger
 from sottovoce.deployment.terms import Agreement
@@ -154,7 +155,7 @@ def _resolved(config: Config, agreed: Agreement) -> Config:
 
 def _roster(folder: Path, parts: PublicParts) -> Roster:
     agents = parts.names or tuple(f"party-{number:02d}" for number in range(parts.run.num_agents))
-    roles = {**dict.fromkeys(agents, "agent"), **({"relay": "relay"} if parts.run.topology.relay else {})}
+    roles = {**dict.fromkeys(agents, "agent"), **{role: role for role in _beside(parts)}}
     entries = []
     for (name, role), port in zip(roles.items(), _free_ports(len(roles)), strict=True):
         identity = new_identity(name, folder / name / KEYS, f"127.0.0.1:{port}", role=role)
@@ -162,6 +163,13 @@ def _roster(folder: Path, parts: PublicParts) -> Roster:
     roster = Roster.of(entries)
     roster.save(folder / ROSTER)
     return roster
+
+
+def _beside(parts: PublicParts) -> tuple[str, ...]:
+    """Who is needed beside the agents."""
+    if parts.run.algorithm.aggregation is not None:
+        return "board", "beacon"
+    return ("relay",) if parts.run.topology.relay else ()
 
 
 def _free_ports(count: int) -> list[int]:
@@ -177,7 +185,7 @@ def _draw(config: Config, parts: PublicParts, agreed: Agreement, folder: Path) -
     from sottovoce.experiments.build import build
     from sottovoce.simulation import drawn
 
-    run = parts.run
+    run = unmasked(parts.run)
     draws = drawn(
         build(config).problem,
         run.topology,
