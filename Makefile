@@ -10,7 +10,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Neighbouring tests share what they make, so each worker begins with half of the files and takes over from the other when it is done.
 two_workers := -n 2 --dist worksteal
 
-.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity clean
+.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity bench-deployment clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -86,6 +86,10 @@ bench: setup
 # Installs Flower and pfl into environments of their own; some ten minutes.
 bench-federated: setup
 	$(one_thread) $(BIN)/python benchmarks/federated.py
+
+# Sixteen parties as processes on this machine; some five minutes.
+bench-deployment: setup
+	$(one_thread) $(BIN)/python benchmarks/deployment.py
 
 # Installs diffprivlib, and the scikit-learn that it needs, into an environment of its own; some ten minutes.
 bench-parity: setup
