@@ -113,6 +113,21 @@ def test_without_acceptance_it_shows_what_there_is_to_accept_and_nothing_happens
         assert len(Ledger(store).entries()) == 1
 
 
+def test_whoever_is_asked_reads_whom_the_guarantee_trusts(sottovoce, wards):
+    def shown(*more):
+        return " ".join(sottovoce(*words_of("east"), *more).stdout.split())
+
+    assert "who is trusted nobody" in shown()
+    assert "who is trusted all but 1 of the others, not to put together" in shown("deployment.collude=1")
+    relay = new_identity("relay", wards / "keys-relay", "127.0.0.1:7443", role="relay").entry()
+    Roster.of([*load_roster(wards / "roster.json").entries, relay]).save(wards / "roster.json")
+    federation = ("topology.kind=federation", "algorithm.kind=fedavg", "noise.self_noise=~", "privacy.observers=~")
+    assert "who is trusted nobody" in shown(*federation)
+    trusted = shown(*federation, "noise.kind=central", "deployment.relay=trusted")
+    assert "who is trusted the relay: it reads all that this party sends, before any noise" in trusted
+    assert "reads all messages" not in trusted, "the trusted relay reads them, and nothing is promised against it"
+
+
 def test_all_parties_are_shown_the_same_digest(sottovoce, wards):
     digests = {json.loads(sottovoce(*words_of(name, "--json")).stdout)["digest"] for name in NAMES}
     assert len(digests) == 1

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sottovoce.deployment.ledger import Ledger
     from sottovoce.deployment.party import Progress
     from sottovoce.deployment.store import Store
+    from sottovoce.deployment.terms import Agreement
     from sottovoce.experiments import Config, Joining
 
 _COMPARE = (
@@ -35,8 +36,8 @@ _COMPARE = (
     "numbers. Then run again with"
 )
 _ASSUMED = (
-    "How sure: proved for whoever reads all messages of the run, with every rounding counted, as long as keys stay secret, this program runs as it is, "
-    "and the records are in no other party's data. It does not hide that this party takes part, nor when it sends."
+    "How sure: proved against whom the table names, with every rounding counted, as long as those whom it calls trusted are, keys stay secret, this program "
+    "runs as it is, and the records are in no other party's data. It does not hide that this party takes part, nor when it sends."
 )
 
 
@@ -214,6 +215,7 @@ def _terms(joining: "Joining", ledger: "Ledger") -> dict[str, Any]:
         "epsilon": _finite(cost.epsilon(delta)),
         "delta": delta,
         "observer": joining.deployed.guarantee.observer,
+        "trusted": _trusted(agreed),
         "explained": joining.deployed.explain(delta),
         "ledger": {
             "name": ledger.created.name,
@@ -223,6 +225,17 @@ def _terms(joining: "Joining", ledger: "Ledger") -> dict[str, Any]:
             "begun": begun,
         },
     }
+
+
+def _trusted(agreed: "Agreement") -> list[str]:
+    """On whose good will the guarantee rests: of these, it says nothing about what they learn."""
+    found = []
+    if agreed.relay == "trusted" and any(member.role == "relay" for member in agreed.members):
+        clear = ", before any noise" if agreed.noise.scheme == "central" else ""
+        found.append(f"the relay: it reads all that this party sends{clear}, and nothing is promised against it")
+    if agreed.collude != "all":
+        found.append(f"all but {agreed.collude} of the others, not to put together what they know")
+    return found
 
 
 def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
@@ -250,6 +263,7 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
             ),
             ("what it costs", f"epsilon {_number(value['epsilon'])} at delta = {value['delta']:g}"),
             ("against whom", value["observer"]),
+            ("who is trusted", "; ".join(value["trusted"]) or "nobody"),
             (
                 f"ledger of {ledger['name']}",
                 f"epsilon {_number(ledger['before'])} before, {_number(ledger['after'])} after, of {_budget(ledger['budget'])}"
