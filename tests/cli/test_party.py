@@ -212,6 +212,10 @@ def test_three_parties_learn_together_and_the_ledgers_say_so(sottovoce, wards):
         kept = json.loads((wards / value["folder"] / "model.json").read_text())
         assert kept["releasable"] is False
         assert "not for release" in kept["why"]
+        (wards / "new.csv").write_text("age,pulse\n70,90\n")
+        told = sottovoce("predict", value["folder"], "new.csv", "--out", f"{name}-answers.csv").stdout
+        assert "simulated" not in told
+        assert "for those alone who have it" in " ".join(told.split())
         with Store.open(wards / f"{name}.ledger", writer=False) as store:
             assert [run.status for run in store.runs()] == ["closed"]
             totals = Ledger(store).totals()

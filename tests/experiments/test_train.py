@@ -361,6 +361,9 @@ def test_where_nothing_is_hidden_the_ledger_must_be_unlimited_and_the_model_may_
     done = train_model(config(tmp_path / "l", budget="unlimited", **consensus), tmp_path / "model", progress=False)
     assert not done.releasable
     assert not may_be_released(tmp_path / "model")
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["why"].startswith(
+        "trained, but nothing is promised"
+    )
     assert ledger_of(tmp_path / "l")[1].reserved == np.inf
 
 

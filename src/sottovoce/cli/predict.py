@@ -1,5 +1,6 @@
 """`sottovoce predict`: answers of a model for a file of new records."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,10 @@ TRAINED = (
     "nothing is promised."
 )
 SIMULATED = "The model was simulated, and what it answers tells about it: like the model, these predictions are not for release."
+KEPT = (
+    "The model may not be released (model.json says why), and what it answers tells about it: like the model, these predictions are for those alone who "
+    "have it."
+)
 
 
 def predict(
@@ -29,7 +34,7 @@ def predict(
     quiet: QuietOption = False,
 ) -> None:
     """Predict for new records with the model of a run."""
-    from sottovoce.experiments import may_be_released, model_in, predict_file, write_predictions
+    from sottovoce.experiments import model_in, predict_file, write_predictions
 
     if out.exists() and out.resolve() == file.resolve():
         raise ConfigError(
@@ -37,7 +42,7 @@ def predict(
         )
     found = predict_file(model_in(run, agent), file, probabilities=proba)
     write_predictions(found, out, force=force)
-    note = TRAINED if agent is None and (run / "model.json").is_file() and may_be_released(run) else SIMULATED
+    note = _note(run) if agent is None and (run / "model.json").is_file() else SIMULATED
     whose = "the common model" if agent is None else f"the model of agent {agent}"
     said = f"{len(found.answers)} predictions by {whose} written to {out}."
     show(
@@ -45,3 +50,13 @@ def predict(
         as_json=as_json,
         text=Group(*([] if quiet else [wrapped(said)]), wrapped(note)),
     )
+
+
+def _note(run: Path) -> str:
+    """What the predictions of a model file are worth for others."""
+    from sottovoce.experiments import may_be_released
+
+    if may_be_released(run):
+        return TRAINED
+    why = json.loads((run / "model.json").read_text(encoding="utf-8"))["why"]
+    return SIMULATED if why.startswith("simulated") else KEPT

@@ -46,6 +46,7 @@ from sottovoce.linear import centroid
 from sottovoce.rounding import shown
 from sottovoce.simulation import model_of, round_bar, working_on
 
+NOTHING_HIDDEN = "trained, but nothing is promised against whoever gets the model: epsilon is infinite; not for release"
 OTHERS_ADD_UP = "This counts one training: whatever else is released about the same records adds to it."
 _KEY_BYTES = 32
 _RUNNING = 0  # the one position that a training has in its store
@@ -267,6 +268,7 @@ def _written(folder: Path, ready: Release, models: np.ndarray) -> Trained:
         configuration=ready.config.as_dict(),
         version=version("sottovoce"),
         releasable=ready.releasable,
+        why=None if ready.releasable else NOTHING_HIDDEN,
     )
     write_json(folder / OWNER_ONLY, told, private=True)
     return Trained(
