@@ -142,6 +142,19 @@ def test_another_digest_is_not_what_was_accepted(sottovoce, wards):
     assert not (wards / "parties").exists()
 
 
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_reserved(sottovoce, wards, monkeypatch):
+    digest = json.loads(sottovoce(*words_of("east", "--json")).stdout)["digest"]
+    (wards / "closed").mkdir()
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK) and allowed(path, mode))
+    for out in ("east.csv", "east.csv/below", "closed"):
+        told = sottovoce(*words_of("east", "--accept", digest, "--out", out))
+        assert told.exit_code == 2, told.output
+        assert "cannot be a folder of results" in told.stderr
+    with Store.open(wards / "east.ledger") as store:
+        assert store.runs() == []
+
+
 def test_over_the_budget_nothing_is_sent(sottovoce, wards):
     digest = json.loads(sottovoce(*words_of("east", "--json"), "noise.std=0.005").stdout)["digest"]
     for more in ([], ["--accept", digest]):

@@ -68,7 +68,7 @@ def party(
     if use != "run":
         raise ConfigError(f"`sottovoce party {use}` does not exist; there is `sottovoce party run FILE`.")
     from sottovoce.deployment.identity import load_identity
-    from sottovoce.experiments import prepare_joining, read
+    from sottovoce.experiments import prepare_joining, read, results_folder
 
     name, keys, store = _needed(name, keys, store)
     notes = Notes()
@@ -84,7 +84,8 @@ def party(
         _check_accepted(joining, accept)
         folder = out or Path("parties") / joining.agreement.run / name
         place = _place(identity, members, opened, folder, listen)
-        _take_part(joining, place, data, shown_bar=not (as_json or quiet), as_json=as_json, notes=notes)
+        with results_folder(folder, private=True):  # before anything is reserved
+            _take_part(joining, place, data, shown_bar=not (as_json or quiet), as_json=as_json, notes=notes)
 
 
 def _needed(name: str | None, keys: Path | None, store: Path | None) -> tuple[str, Path, Path]:

@@ -1,6 +1,7 @@
 """Folders of results: refused before the work if they cannot be made, and gone again if nothing comes of the work."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,26 +24,31 @@ def check_folder(folder: Path) -> None:
         raise _no_folder(folder, error) from error
 
 
-def make_folder(folder: Path) -> list[Path]:
-    """Make a folder and those above it, or say why it cannot be; returns those that are new, the deepest first."""
+def make_folder(folder: Path, *, private: bool = False) -> list[Path]:
+    """Make a folder and those above it, or say why it cannot be; returns those that are new, the deepest first.
+
+    A new one that is private can be read by its owner alone.
+    """
     check_folder(folder)
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         _remove_empty(new)
         raise _no_folder(folder, error) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _no_folder(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     return new
 
 
 @contextlib.contextmanager
-def results_folder(folder: Path) -> Iterator[None]:
+def results_folder(folder: Path, *, private: bool = False) -> Iterator[None]:
     """Make a folder for results before the work, so that a bad name is refused at once; remove it if nothing comes of the work.
 
     Raises:
         ConfigError: the folder cannot be made, or not be written.
     """
-    new = make_folder(folder)
+    new = make_folder(folder, private=private)
     try:
         yield
     except OSError as error:
