@@ -71,10 +71,23 @@ def _bound(rehearsal: Rehearsal, problem: Problem) -> float | None:
         run, Lattice(rehearsal.agreement.fraction_bits), coin, relay_trusted=rehearsal.agreement.relay == "trusted"
     )
     try:
-        constants = problem.constants
-        whole = run.batch_size is None
-        smooth = float(constants.local_smoothness.max()) if whole else constants.record_smoothness
-        convex = float(constants.local_strong_convexity.min()) if whole else 0.0
+        smooth, convex = _curvature(problem, run.batch_size)
         return deviation_bound(wiring, smoothness=smooth, strong_convexity=convex).units
     except UnsupportedClaim:
         return None
+
+
+def _curvature(problem: Problem, batch_size: int | None) -> tuple[float, float]:
+    """(largest, smallest) eigenvalue that the Hessian of any agent's loss, or of any batch of it, can have under the problem's clipping.
+
+    Records that are clipped take their curvature with them: what is left from below is what the losses promise, not the eigenvalues of the data.
+
+    Raises:
+        UnsupportedClaim: the clipped gradients are those of no convex and smooth loss.
+    """
+    if problem.losses is None:
+        raise UnsupportedClaim(
+            f"gradients of '{problem.kind}', clipped as they are, belong to no convex and smooth loss. Measure the difference."
+        )
+    smooth = problem.losses.beta if batch_size is not None else float(problem.constants.local_smoothness.max())
+    return smooth, problem.losses.nu
