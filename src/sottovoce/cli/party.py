@@ -137,7 +137,9 @@ def _place(identity: Any, members: "Roster", store: "Store", folder: Path, liste
     from sottovoce.deployment.transports import GrpcTransport
 
     transport = GrpcTransport(identity, members, listen=listen)
-    return Place(identity=identity, roster=members, store=store, transport=transport, folder=folder)
+    return Place(
+        identity=identity, roster=members, store=store, transport=transport, folder=folder, trouble=transport.trouble
+    )
 
 
 def _check_accepted(joining: "Joining", accept: str | None) -> None:

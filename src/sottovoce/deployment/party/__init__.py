@@ -8,7 +8,7 @@ Book         the pages of the store that belong to a run;   Journal    what peop
 from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Phase
-from sottovoce.deployment.party.quiet import keep_memory_private
+from sottovoce.deployment.party.quiet import keep_memory_private, memory_kb
 from sottovoce.deployment.party.run_party import (
     Onlooker,
     OthersMissing,
@@ -34,6 +34,7 @@ __all__ = [
     "Work",
     "begun_run",
     "keep_memory_private",
+    "memory_kb",
     "run_party",
 ]
 

@@ -20,7 +20,7 @@ from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Loop, Phase, all_others
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
-from sottovoce.deployment.party.quiet import keep_memory_private
+from sottovoce.deployment.party.quiet import keep_memory_private, memory_kb
 from sottovoce.deployment.party.work import Work
 from sottovoce.deployment.store import Meter, Reservation, RunRecord, Store
 from sottovoce.deployment.terms import Agreement
@@ -56,6 +56,7 @@ class Place:
         store: of its data set, open for writing.
         transport: not open yet; it is closed at the end.
         folder: where the log and the measures go.
+        trouble: name -> why a party cannot be reached at the moment, as far as the transport knows; empty: nothing is known.
     """
 
     identity: Identity
@@ -63,6 +64,7 @@ class Place:
     store: Store
     transport: Transport
     folder: Path
+    trouble: Callable[[str], str] = lambda name: ""
 
     def __repr__(self) -> str:
         return f"<Place of {self.identity.name} among {len(self.roster)} members>"
@@ -191,9 +193,9 @@ def _take_part(
             break
     progress(_progress(loop, post, work.end, seconds[0]))
     missing = loop.awaited()
-    watch.log("stopped", phase=loop.phase, position=loop.position, missing=missing)
+    watch.log("stopped", phase=loop.phase, position=loop.position, missing=missing, memory_kb=memory_kb())
     if loop.model is None:
-        raise _missing(loop, post, agreement)
+        raise _missing(loop, post, agreement, place.trouble)
     return Served(model=loop.model, unacknowledged=tuple(missing))
 
 
@@ -210,10 +212,12 @@ def _check_room(transport: Transport, largest: int) -> None:
         )
 
 
-def _missing(loop: Loop, post: Post, agreement: Agreement) -> OthersMissing:
-    """Who was not heard of, with what was refused of them."""
+def _missing(loop: Loop, post: Post, agreement: Agreement, trouble: Callable[[str], str]) -> OthersMissing:
+    """Who was not heard of, with what was refused of them, and why they could not be reached."""
     refusals = [f"{name}: {each.refusal}" for name, each in post.neighbours.items() if each.refusal is not None]
     reasons = f" Refused of them: {brief(' '.join(refusals), 600)}" if refusals else ""
+    unreached = [f"{name}: {why}" for name in loop.awaited() if (why := trouble(name))]
+    reasons += f" Not reached: {brief('; '.join(unreached), 600)}." if unreached else ""
     return OthersMissing(
         f"{', '.join(loop.awaited()) or 'the others'} were not heard of for {agreement.time_limit} seconds, at exchange {loop.position} of the run "
         f"{brief(agreement.run)!r}. Ask them to start, and start this party again with the same command: it goes on where it is.{reasons}"

@@ -14,7 +14,7 @@ from sottovoce.deployment.agent import Rehearsed, RehearsedCoin
 from sottovoce.deployment.gopa_parties import unmasked
 from sottovoce.deployment.identity import load_identity, load_roster
 from sottovoce.deployment.integers import Lattice
-from sottovoce.deployment.party import Place, Progress
+from sottovoce.deployment.party import Place, Progress, memory_kb
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.transports import GrpcTransport
 from sottovoce.errors import SottovoceError
@@ -57,7 +57,7 @@ def _take_part(folder: Path, name: str) -> None:
             folder=folder / name,
         )
         served = take_part(joining, place, data=None, progress=progress, **_drawing(joining, folder))
-    _tell(event="done", unacknowledged=served.unacknowledged, memory=_memory())
+    _tell(event="done", unacknowledged=served.unacknowledged, memory=memory_kb())
 
 
 def _drawing(joining: Joining, folder: Path) -> dict[str, Any]:
@@ -70,15 +70,6 @@ def _drawing(joining: Joining, folder: Path) -> dict[str, Any]:
         "randomness": lambda session: Rehearsed(run, lattice, draws, number),
         "coin": RehearsedCoin(run, draws),
     }
-
-
-def _memory() -> dict[str, int]:
-    """KB of this process, where the system says: all, and its share of what others use too."""
-    try:
-        lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return {}
-    return {line.split(":")[0].lower(): int(line.split()[1]) for line in lines if line.startswith(("Rss:", "Pss:"))}
 
 
 def _tell(**values: Any) -> None:

@@ -1,0 +1,84 @@
+"""What waits at a party, to be taken or to be acknowledged, and the bytes in which it travels."""
+
+import numpy as np
+import pytest
+
+from sottovoce.deployment.party import wire
+from sottovoce.deployment.party.inbox import Inbox
+from sottovoce.deployment.party.outbox import FIRST_WAIT, LONGEST_WAIT, Outbox
+from sottovoce.deployment.store import Counters, Proof
+from sottovoce.errors import ProtocolError
+
+PROOF = Proof(Counters(store=bytes(16), exchanges=3, boots=1, entries=2).to_bytes(), bytes(64))
+
+
+def test_a_second_message_for_an_exchange_is_harmless_if_it_is_the_same_and_refused_if_not():
+    inbox = Inbox()
+    assert inbox.put("a", 4, np.arange(3, dtype=np.uint64))
+    assert inbox.put("a", 4, np.arange(3, dtype=np.uint64))
+    with pytest.raises(ProtocolError, match="a sent two different messages for exchange 4"):
+        inbox.put("a", 4, np.zeros(3, dtype=np.uint64))
+
+
+def test_of_one_sender_two_exchanges_are_kept_and_no_more():
+    inbox, words = Inbox(), np.zeros(3, dtype=np.uint64)
+    assert [inbox.put("a", position, words) for position in (4, 5, 6)] == [True, True, False]
+    assert inbox.put("b", 6, words)
+    assert inbox.missing(4, ("a", "b")) == ["b"]
+    assert inbox.pop(4, ("a",)).keys() == {"a"}
+    assert inbox.put("a", 6, words)
+
+
+def test_what_is_not_acknowledged_is_sent_again_less_and_less_often():
+    outbox = Outbox()
+    outbox.put("a", 0, b"words", 0.0)
+    assert outbox.due(FIRST_WAIT / 2) == []
+    times, now = [], 0.0
+    while len(times) < 6:
+        now += 0.1
+        times += [now] * bool(outbox.due(now))
+    waits = np.diff([0.0, *times])
+    assert waits[0] == pytest.approx(FIRST_WAIT, abs=0.2)
+    assert (np.diff(waits) >= -0.2).all()
+    assert waits[-1] == pytest.approx(LONGEST_WAIT, abs=0.2)
+    outbox.hurry("a", now)
+    assert outbox.due(now) == [("a", 0, b"words")]
+    assert outbox.drop("a", 1)
+    assert outbox.next_due() is None
+
+
+def test_a_receiver_that_owes_two_receipts_is_sent_nothing_more():
+    outbox = Outbox()
+    outbox.put("a", 0, b"", 0.0)
+    assert not outbox.full("a")
+    outbox.put("a", 1, b"", 0.0)
+    assert outbox.full("a")
+    assert not outbox.full("b")
+    assert not outbox.drop("a", 0)
+    assert outbox.drop("a", 1)
+    assert not outbox.full("a")
+
+
+def test_what_travels_is_read_back():
+    receipt = wire.Receipt(7, True, PROOF)
+    words = np.array([0, 1, 2**64 - 1], dtype=np.uint64)
+    told, content = wire.unpacked(wire.packed(receipt, wire.as_bytes(words)))
+    assert told == receipt
+    assert np.array_equal(wire.as_words(content, 3, "a"), words)
+    shown = wire.Greeting(True, b"12345678", PROOF, (PROOF, PROOF), b"hello")
+    assert wire.read_greeting(wire.greeting(shown)) == shown
+    assert wire.knows(shown, b"12345678" + bytes(24))
+    assert not wire.knows(shown, bytes(32))
+
+
+@pytest.mark.parametrize("short", [b"", b"H", b"H\1" + bytes(100), b"H\1" + bytes(8) + bytes(125) + b"\3" + bytes(200)])
+def test_greetings_that_are_cut_off_are_ignored(short):
+    with pytest.raises(ProtocolError, match="fewer than what stands before its hello"):
+        wire.read_greeting(short)
+
+
+def test_messages_of_another_size_are_ignored():
+    with pytest.raises(ProtocolError, match="fewer than its receipt"):
+        wire.unpacked(bytes(20))
+    with pytest.raises(ProtocolError, match="a sent 16 bytes where a message of this run has 24"):
+        wire.as_words(bytes(16), 3, "a")
