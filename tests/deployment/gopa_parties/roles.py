@@ -141,7 +141,7 @@ class Roles:
             self.board.take(raw)
 
     def tick(self) -> None:
-        self.board.tick(self.now, frozenset(self.agents), beacon=True)
+        self.board.tick(self.now, frozenset(self.agents), expected=frozenset(self.agents), beacon=True)
         self.show()
 
     def turn(self) -> None:

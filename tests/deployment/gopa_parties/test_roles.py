@@ -89,7 +89,6 @@ def test_a_board_that_crashes_goes_on_with_the_log_it_has_shown(roles):
 
 
 def test_a_beacon_that_crashes_says_the_same_again(roles):
-    roles.board.tick(roles.now, frozenset(roles.agents), beacon=True)
     phase(roles, Phase.PREPARATION)
     roles.start_beacon()
     roles.play()

@@ -60,15 +60,16 @@ class LogKeeper:
             raise ProtocolError("a message came while no round is open; it is ignored.")
         self._append(raw)
 
-    def tick(self, now: int, present: frozenset[int], *, beacon: bool) -> None:
+    def tick(self, now: int, present: frozenset[int], *, expected: frozenset[int], beacon: bool) -> None:
         """End phases and open rounds, as far as it is time.
 
         Args:
             now: the board's clock, in milliseconds since 1970.
-            present: agents that were heard of lately.
-            beacon: whether the beacon was.
+            present: agents that are there: of enough of them a round is opened.
+            expected: agents that may be on their way back: registration waits for them.
+            beacon: whether the beacon is there.
         """
-        while self._move(now, present, beacon):
+        while self._move(now, present, expected, beacon):
             pass
 
     def new_entries(self) -> list[bytes]:
@@ -105,13 +106,13 @@ class LogKeeper:
         self._round.add(hashlib.sha256(raw).digest())
         self._unwritten.append(raw)
 
-    def _move(self, now: int, present: frozenset[int], beacon: bool) -> bool:
+    def _move(self, now: int, present: frozenset[int], expected: frozenset[int], beacon: bool) -> bool:
         if self.log.over:
             return False
         transcript = self.log.transcript
         if transcript is None or transcript.phase is Phase.COMPLETE or self._hopeless(transcript, now):
             return self._open(now, present, beacon)
-        return self._end_phase(transcript, now, present)
+        return self._end_phase(transcript, now, expected)
 
     def _open(self, now: int, present: frozenset[int], beacon: bool) -> bool:
         last = self.log.round_ == self._plan.run.rounds
@@ -130,7 +131,7 @@ class LogKeeper:
         unpublished = transcript.phase < Phase.PUBLICATION and now > transcript.terms.publish_until
         return unpublished or now >= self._since(self._plan.times.end)
 
-    def _end_phase(self, transcript: Transcript, now: int, present: frozenset[int]) -> bool:
+    def _end_phase(self, transcript: Transcript, now: int, expected: frozenset[int]) -> bool:
         board, times = self._board, self._plan.times
         assert board is not None  # a round is open
         late: dict[Phase, tuple[bool, Callable[[], object]]] = {
@@ -141,9 +142,9 @@ class LogKeeper:
         if transcript.phase not in late:
             return False
         over, end = late[transcript.phase]
-        waited = self.awaited(present)
+        waited = self.awaited(expected)
         if transcript.phase is Phase.REGISTRATION:
-            waited &= present  # who is not there is not waited for
+            waited &= expected
         if waited and not over:
             return False
         try:

@@ -1,7 +1,8 @@
 """What a run with GOPA gives away of one agent, reserved before its first message, for whom the agreement declares.
 
 Without masks every round would be what an agent of a federation sends in the open: `deployed_guarantee` of the same run, mu^2 = sum over rounds of
-(D / s)^2, with every rounding counted. Masks divide that by what hides the agent beside its own noise. An agent that published and repaired, or had
+(D / s)^2, with every rounding counted. Where updates are clipped as a whole the encoding holds every value in a ball, in exact whole numbers, so that D is
+its diameter whatever the records, the steps and floating point do, for an agent as for one of its records. Masks divide that by what hides the agent beside its own noise. An agent that published and repaired, or had
 nothing to repair, has at least N neighbours in the sum (`Plan.least_neighbours`), of whom n may collude: a star of h = N - n honest neighbours at least,
 and more pairs only hide more,
 
@@ -29,6 +30,9 @@ from sottovoce.deployment.gopa_parties.plan import Plan
 from sottovoce.deployment.privacy import Cost, Deployed
 
 SLACK = 1e-9  # relative: what float64 does to the numbers of an account
+_EXACT = (
+    "Values are clipped to a ball in exact whole numbers, whatever is computed before; the sensitivity is its diameter."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,24 +83,22 @@ def masked_guarantee(plan: Plan, in_the_open: Deployed) -> Deployed:
         plan: of the run.
         in_the_open: the same for the run without masks (`Plan.unmasked`), for somebody who reads everything and knows all masks.
     """
-    if in_the_open.cost.kind != "gaussian":
+    clipped = plan.run.algorithm.clipped_update is not None
+    if in_the_open.cost.kind != "gaussian" and not clipped:
         return in_the_open
     found = hidden(plan)
-    plain = np.array([cost.value for cost in in_the_open.by_position])
-    exact = np.sqrt(np.cumsum((_widest(plan) / plan.scales) ** 2))  # what the encoding itself allows
-    clipped = plan.run.algorithm.clipped_update is not None
-    local = np.maximum(plain, exact) if clipped else plain
+    local, alone = _ball(plan) if clipped else _accounted(in_the_open)
     mus = local * math.sqrt(found.share) * (1.0 + SLACK)
-    alone = np.array([cost.total_variation for cost in in_the_open.by_position])
-    offs = np.minimum(1.0, np.cumsum(_total_variations(plan)) if found.neighbours else alone)
+    offs = np.minimum(1.0, np.cumsum(_total_variations(plan, len(plan.agents))) if found.neighbours else alone)
     costs = tuple(Cost.gaussian(float(mu), float(off)) for mu, off in zip(mus, offs, strict=True))
     last = costs[-1]
     guarantee = replace(
         in_the_open.guarantee,
         observer=_observer(plan),
+        validity="sent-messages",
         tradeoff=ChargedTradeoff((Way(last.value, last.total_variation),)),
         meaning=TOGETHER if found.neighbours else None,
-        reason=f"{in_the_open.guarantee.reason} {found.reason}",
+        reason=f"{_EXACT if clipped else in_the_open.guarantee.reason} {found.reason}",
         assumptions=(
             *in_the_open.guarantee.assumptions,
             *(ASSUMPTIONS[1:] if found.neighbours else ()),
@@ -108,7 +110,9 @@ def masked_guarantee(plan: Plan, in_the_open: Deployed) -> Deployed:
         guarantee=guarantee,
         cost=last,
         by_position=costs,
-        notes=(*in_the_open.notes, found.reason),
+        notes=(_EXACT, found.reason) if clipped else (*in_the_open.notes, found.reason),
+        rounding=0.0 if clipped else in_the_open.rounding,
+        floating_point=0.0 if clipped else in_the_open.floating_point,
         total_variation=last.total_variation,
     )
 
@@ -118,18 +122,25 @@ def meter(costs: tuple[Cost, ...], rounds: int) -> Cost:
     return costs[min(rounds, len(costs)) - 1] if rounds else Cost.gaussian(0.0)
 
 
-def _widest(plan: Plan) -> float:
-    """The largest distance of two encoded values, in units."""
-    return 2.0 * math.ldexp(plan.encoding.clip, plan.encoding.fraction_bits)
+def _ball(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """[rounds] mu and total variation after every round, of values that the encoding holds in its ball and own noise hides."""
+    widest = 2.0 * math.ldexp(plan.encoding.clip, plan.encoding.fraction_bits)
+    return np.sqrt(np.cumsum((widest / plan.scales) ** 2)), np.cumsum(_total_variations(plan, 1))
 
 
-def _total_variations(plan: Plan) -> np.ndarray:
-    """[rounds] of all draws of a round, and of sums of rounded noise; as large as for all agents and all pairs."""
-    return np.array([_of_round(plan, float(scale)) for scale in plan.scales])
+def _accounted(in_the_open: Deployed) -> tuple[np.ndarray, np.ndarray]:
+    """[rounds] the same as the account of the open run has them."""
+    costs = in_the_open.by_position
+    return np.array([cost.value for cost in costs]), np.array([cost.total_variation for cost in costs])
 
 
-def _of_round(plan: Plan, scale: float) -> float:
-    agents, d = len(plan.agents), plan.run.dimension
+def _total_variations(plan: Plan, agents: int) -> np.ndarray:
+    """[rounds] of all draws of so many agents in a round, and of sums of their rounded noise, as if each shared a mask with each."""
+    return np.array([_of_round(plan, agents, float(scale)) for scale in plan.scales])
+
+
+def _of_round(plan: Plan, agents: int, scale: float) -> float:
+    d = plan.run.dimension
     gopa = plan.run.algorithm.aggregation
     assert gopa is not None  # the plan checks it
     pairs = agents * (agents - 1) // 2

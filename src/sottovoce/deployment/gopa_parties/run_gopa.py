@@ -22,7 +22,7 @@ from sottovoce.deployment.gopa_parties.log import Ended
 from sottovoce.deployment.gopa_parties.packing import as_array
 from sottovoce.deployment.gopa_parties.plan import Plan, names_by_role, plan_of
 from sottovoce.deployment.gopa_parties.reader import Follows, Reader
-from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
+from sottovoce.deployment.gopa_parties.serving import PRESENT, Serving, kept_entries
 from sottovoce.deployment.party import (
     Book,
     Journal,
@@ -225,8 +225,9 @@ def _run_board(role: _Role, records: Records | None) -> Served:
         now = watch.clock()
         for delivery in _deliveries(role):
             serving.take(delivery, now, watch)
-        present, beacon = serving.present(now)
-        keeper.tick(_milliseconds(), present, beacon=beacon)
+        present, beacon = serving.heard(now, PRESENT)
+        expected, _ = serving.heard(now, role.plan.times.register / 1000)
+        keeper.tick(_milliseconds(), present, expected=expected, beacon=beacon)
         if serving.write_and_show(now, watch.moment):
             progressed = now
         waits = serving.behind() if keeper.log.over else [names["agent"][n] for n in sorted(keeper.awaited(present))]

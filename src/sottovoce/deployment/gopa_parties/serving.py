@@ -54,9 +54,9 @@ class Serving:
         except ProtocolError as error:
             watch.log("refused", sender=delivery.sender, reason=str(error), kind=type(error).__name__)
 
-    def present(self, now: float) -> tuple[frozenset[int], bool]:
-        """Agents that were heard of lately, and whether the beacon was."""
-        there = {name for name, each in self._known.items() if now - each.heard <= PRESENT}
+    def heard(self, now: float, seconds: float) -> tuple[frozenset[int], bool]:
+        """Agents that were heard of within so many seconds, and whether the beacon was."""
+        there = {name for name, each in self._known.items() if now - each.heard <= seconds}
         return frozenset(self._agents[name] for name in there - {self._beacon}), self._beacon in there
 
     def write_and_show(self, now: float, moment: Callable[[str], None]) -> bool:
