@@ -1,10 +1,13 @@
 """Weight rules: exact small cases by hand, and what every rule promises on any graph."""
 
+import importlib
+
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from sottovoce import topologies
 from sottovoce.errors import ConfigError, IncompatibleChoice
@@ -119,3 +122,20 @@ def test_unknown_rule_is_refused_with_the_known_ones():
 def test_symmetric_rules_refuse_a_directed_graph_and_name_the_link(rule):
     with pytest.raises(IncompatibleChoice, match=r"0 -> 1 has no opposite.*weights='uniform'"):
         topologies.from_networkx(nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), weights=rule)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_agents_are_told_connected_or_not_as_many_are(seed, monkeypatch):
+    """Small networks do without SciPy's graph routines, which take long to load; both ways say the same, word for word."""
+    links = np.random.default_rng(seed).random((12, 12)) < 0.2
+    module = importlib.import_module("sottovoce.topologies.left_stochastic")  # the function has the same name
+    said = []
+    for few in (0, 512):
+        monkeypatch.setattr(module, "FEW_AGENTS", few)
+        try:
+            module.require_connected(sparse.csc_array(links.astype(float)), "Add links.")
+            said.append("")
+        except ConfigError as error:
+            said.append(str(error))
+    assert said[0] == said[1]
+    assert bool(said[0]) != nx.is_strongly_connected(nx.DiGraph(links))

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from sottovoce.accounting import Guarantee, LinearValidity, account_each, gaussian, pairwise_linear_mu
 from sottovoce.accounting.gossip import pairwise
@@ -203,6 +202,8 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 def graph_distances(topology: Topology) -> np.ndarray:
     """[K, K] how many links lead from u (row) to v (column) on the shortest way."""
+    from scipy.sparse import csgraph  # heavy, and nothing else here needs it
+
     senders, receivers = topology.links.T
     K = topology.num_agents
     linked = sparse.csr_array((np.ones(len(senders)), (senders, receivers)), shape=(K, K))

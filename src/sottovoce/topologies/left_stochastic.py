@@ -12,6 +12,7 @@ from scipy import sparse
 from sottovoce.errors import ConfigError
 
 COLUMN_TOLERANCE = 1e-9  # on sum_l a_lk = 1
+FEW_AGENTS = 512  # whose links are looked at in a dense matrix
 
 
 def left_stochastic(matrix: Any, what: str = "the weight matrix") -> sparse.csc_array:
@@ -71,14 +72,30 @@ def require_connected(weights: sparse.csc_array, advice: str) -> None:
         weights: [K, K] sparse, entry [l, k] stored when l sends to k.
         advice: What to do about it, appended to the message.
     """
-    from scipy.sparse import csgraph
-
     num_agents = weights.shape[0]
     for graph, complaint in ((weights, "cannot be reached from agent 0"), (weights.T, "cannot reach agent 0")):
-        reached = np.zeros(num_agents, dtype=bool)
-        reached[csgraph.breadth_first_order(graph, 0, directed=True, return_predecessors=False)] = True
+        reached = _reached_from_first(graph)
         if not reached.all():
             raise ConfigError(
                 f"the network is not connected: agent {int(np.argmin(reached))} {complaint} "
                 f"({int(reached.sum())} of {num_agents} agents are on its side). {advice}"
             )
+
+
+def _reached_from_first(graph: sparse.sparray) -> np.ndarray:
+    """[K] whether a way leads to each agent from agent 0 over the entries that are stored."""
+    num_agents = graph.shape[0]
+    reached = np.zeros(num_agents, dtype=bool)
+    if num_agents > FEW_AGENTS:
+        from scipy.sparse import csgraph  # heavy, and small graphs do without
+
+        reached[csgraph.breadth_first_order(graph, 0, directed=True, return_predecessors=False)] = True
+        return reached
+    linked = np.zeros((num_agents, num_agents), dtype=bool)
+    stored = graph.tocoo()
+    linked[stored.row, stored.col] = True
+    new = np.arange(num_agents) == 0
+    while new.any():
+        reached |= new
+        new = linked[new].any(axis=0) & ~reached
+    return reached

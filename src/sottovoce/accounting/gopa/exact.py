@@ -24,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import lapack
 
 from sottovoce.accounting.gopa.graph import HonestGraph, honest_graph
 from sottovoce.errors import ConfigError, UnsupportedClaim
@@ -108,6 +107,8 @@ def part_of(graph: HonestGraph, inside: NDArray[np.int64]) -> sparse.csr_array:
 
 def dense_diagonal(adjacency: sparse.csr_array, ratio: float) -> Vector:
     """[c] the diagonal of (I + q L)^-1 on one connected part, by Cholesky factors."""
+    from scipy.linalg import lapack  # heavy, and parties that use no pairwise noise do without
+
     c = adjacency.shape[0]
     degrees = np.diff(adjacency.indptr)
     lift = ratio * float(degrees.mean())  # moves the eigenvalue of the constants to the middle of the others

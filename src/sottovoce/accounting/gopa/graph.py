@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.numbers import checked, whole
@@ -188,6 +187,8 @@ def _of_sorted(keys: NDArray[np.int64], honest: int, num_parties: int) -> Honest
 
 
 def _graph(num_parties: int, members: NDArray[np.int64], adjacency: sparse.csr_array) -> HonestGraph:
+    from scipy.sparse.csgraph import connected_components  # heavy, and parties that use no pairwise noise do without
+
     adjacency.sort_indices()
     # Links go both ways, so that strong parts are the connected ones; this spares a transposed copy.
     _, component = connected_components(adjacency, directed=True, connection="strong")

@@ -114,14 +114,14 @@ def _of_round(exchanges: tuple[BoundExchange, ...], members: np.ndarray, agent: 
 
 def _part(noise: NoiseMap, members: np.ndarray, agent: int) -> _Part | None:
     """The part of honest agents that pairs' sources connect with an agent; None where it shares none that the observer does not know."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     used = np.zeros(noise.num_sources)
     np.maximum.at(used, noise.link_source, np.abs(noise.link_value))
     shared = (noise.owners[:, 1] >= 0) & (used > 0) & ~known_sources(noise.owners, members)
     if not shared.any():
         return None
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components  # heavy, and schemes without shared sources do without
+
     first, second = noise.owners[shared].T
     K = len(members)
     _, component = connected_components(coo_array((np.ones(len(first)), (first, second)), shape=(K, K)), directed=False)
