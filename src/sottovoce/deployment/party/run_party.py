@@ -20,7 +20,7 @@ from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Loop, Phase, all_others
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
-from sottovoce.deployment.party.quiet import keep_memory_private, memory_kb
+from sottovoce.deployment.party.quiet import give_back_free_memory, keep_memory_private, memory_kb
 from sottovoce.deployment.party.work import Work
 from sottovoce.deployment.store import Meter, Reservation, RunRecord, Store
 from sottovoce.deployment.terms import Agreement
@@ -182,6 +182,8 @@ def _take_part(
     seconds: list[float] = [0.0]
 
     def measure(position: int, took: float) -> None:
+        if not seconds[0]:
+            give_back_free_memory()
         seconds[0] = took
         journal.measure(position=position, seconds=round(took, 6), bytes=post.sent_bytes, resends=post.resends)
 

@@ -1,0 +1,28 @@
+"""What a party does about its memory."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sottovoce.deployment.party.quiet import give_back_free_memory
+
+BLOCK, COUNT = 4000, 10_000  # large enough for the C library's own blocks, small enough for its heap
+
+
+def resident_bytes() -> int:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux")
+def test_freed_memory_is_given_back():
+    held = [bytes(BLOCK) for _ in range(COUNT)]
+    last = bytes(BLOCK)  # lies behind them, so that the heap does not become shorter by itself
+    held.clear()
+    before = resident_bytes()
+    give_back_free_memory()
+    assert before - resident_bytes() > BLOCK * COUNT // 2
+    assert len(last) == BLOCK
