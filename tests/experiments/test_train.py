@@ -307,6 +307,15 @@ def test_what_no_release_may_rest_on_is_refused(changes, kind, said):
         prepare_release(config(**changes))
 
 
+def test_no_record_decides_how_many_parameters_a_released_model_has(tmp_path):
+    """One record with a large index would show in their number, with certainty."""
+    path = tmp_path / "ill.libsvm"
+    for last in ("1 2:0.5", "1 9:0.5"):
+        path.write_text("".join(f"{2 * (place % 2) - 1} 1:{place / 40} 2:0.1\n" for place in range(40)) + last + "\n")
+        with pytest.raises(ConfigError, match="one record can show in their number"):
+            prepare_release(config(problem={"data": str(path), "test_fraction": 0.0}))
+
+
 def test_classes_are_declared_and_never_read_off_labels():
     problem = {"kind": "classification", "data": "digits_classes", "model": "linear", "test_fraction": 0.0}
     with pytest.raises(ConfigError, match="Write classes"):

@@ -4,6 +4,7 @@ A simulation may rest on what nobody would promise to strangers; a release may n
 
     records are dealt out evenly by their places, never by their labels: a label would decide where other records are
     classes are declared, never found in the labels
+    how many numbers a record has is said by the file's form, never found as the largest index in any record
     no promise about losses is used: what is proven in whole numbers needs none
 
 Nobody but the owner sees a message, so the observer is whoever gets the model. Where a file gives the noise by an epsilon, that epsilon holds for
@@ -12,6 +13,7 @@ them, with all that whole numbers cost.
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sottovoce.accounting import Guarantee
@@ -24,7 +26,13 @@ from sottovoce.experiments.config.algorithm import FedavgAlgorithm
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import PrivacySection
-from sottovoce.experiments.config.problem import ClassificationProblem, DirichletPartition, IidPartition, LabelPartition
+from sottovoce.experiments.config.problem import (
+    ClassificationProblem,
+    DirichletPartition,
+    IidPartition,
+    LabelPartition,
+    ProblemTable,
+)
 from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import stated_delta
 from sottovoce.experiments.whole_numbers import (
@@ -34,7 +42,9 @@ from sottovoce.experiments.whole_numbers import (
     deployed_guarantees,
     public_run,
 )
+from sottovoce.problems import ARRAY_FILES, LIBSVM_FILES, files_of
 from sottovoce.rounding import shown
+from sottovoce.wording import brief
 
 DEALT = (
     "Records are dealt out evenly and at random, not by their labels as [problem] partition says: by labels, one label would decide where other "
@@ -134,6 +144,7 @@ def _for_release(config: Config) -> tuple[Config, list[str]]:
         raise ConfigError(
             "[problem] classes: how many there are would be read off the labels, which a release must not. Write classes, or declare labels."
         )
+    _refuse_largest_index(problem)
     _refuse_masks(config)
     if isinstance(problem.partition, DirichletPartition | LabelPartition):
         dealt = IidPartition(kind="iid", min_partition_size=problem.partition.min_partition_size)
@@ -147,6 +158,19 @@ def _for_release(config: Config) -> tuple[Config, list[str]]:
         unit = {"epsilon": None, "delta": None, config.noise.size_key: 1.0}
         changes["noise"] = config.noise.model_copy(update=unit)
     return config.model_copy(update=changes), notes
+
+
+def _refuse_largest_index(problem: ProblemTable) -> None:
+    """Refuse files in which one record can decide how many parameters a model has, which everybody who gets it can count."""
+    if problem.is_public or problem.declared_schema() is not None:
+        return
+    files = files_of(list(problem.sources), ARRAY_FILES) if problem.many else [Path(problem.name)]
+    found = [path for path in files if path.suffix.lower() in LIBSVM_FILES]
+    if found:
+        raise ConfigError(
+            f"[problem] data = {brief(str(found[0]), 200)!r}: in a LIBSVM file the largest index of any record says how many parameters a model has, so "
+            f"that one record can show in their number, whatever noise is added. Write the records as .npz or .csv, whose columns are the same for all."
+        )
 
 
 def _refuse_masks(config: Config) -> None:

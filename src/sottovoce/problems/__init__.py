@@ -25,6 +25,7 @@ from sottovoce.problems.custom_loss import CustomLoss, custom_loss
 from sottovoce.problems.linear_regression import LinearRegression, linear_regression
 from sottovoce.problems.loaders import (
     ARRAY_FILES,
+    LIBSVM_FILES,
     LOADERS,
     add_intercept,
     check_plain_file,

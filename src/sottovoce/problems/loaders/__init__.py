@@ -22,11 +22,10 @@ from sottovoce.problems.loaders.text import brief, check_plain_file, read_text
 
 Floats = NDArray[np.float64]
 
+LIBSVM_FILES = (".libsvm", ".svm", ".txt")  # in which the largest index of any record says how many features there are
 _READERS: dict[str, Callable[[Path], tuple[Floats, Floats]]] = {
     ".npz": read_npz,
-    ".libsvm": read_libsvm,
-    ".svm": read_libsvm,
-    ".txt": read_libsvm,
+    **dict.fromkeys(LIBSVM_FILES, read_libsvm),
 }
 _ENDINGS = (".csv", *_READERS)
 ARRAY_FILES = tuple(_READERS)  # endings of files that hold plain numbers without names
