@@ -7,6 +7,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.deployment.privacy import (
+    Cost,
     choose_fraction_bits,
     deployed_guarantee,
     gradient_arithmetic,
@@ -124,6 +125,21 @@ def test_a_released_model_is_free_only_where_it_follows_from_words(problem):
 def test_masks_that_cancel_at_receivers_hide_nothing_from_them(problem):
     assert stated(problem, noise=sv.noise.local_graph_homomorphic(GAUSSIAN), collude=1).cost.kind == "infinite"
     assert stated(problem, noise=sv.noise.none()).cost.kind == "infinite"
+
+
+def test_every_coalition_is_covered_also_by_what_its_draws_cost(problem):
+    """On a coarse lattice sums of rounded noise cost most where few of the pairs' sources are known, and the value is largest where many are."""
+    given = {
+        "noise": sv.noise.gopa(GAUSSIAN, pairwise_std=0.3),
+        "bits": 2,
+        "algorithm": sv.algorithms.atc(step_size=0.01),
+    }
+    found = stated(problem, collude=2, **given)
+    assert found.total_variation == found.cost.total_variation
+    assert found.total_variation > 1e-9
+    assert found.cost.epsilon(1e-5) > Cost.gaussian(found.cost.value).epsilon(1e-5)
+    assert found.guarantee.epsilon(1e-5) == pytest.approx(found.cost.epsilon(1e-5), rel=1e-9)
+    assert stated(problem, **given).total_variation < 1e-30  # all others together know every source but its own
 
 
 def test_noise_of_pairs_helps_only_against_those_who_do_not_share_it(problem):

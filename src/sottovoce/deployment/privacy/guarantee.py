@@ -133,7 +133,7 @@ def deployed_guarantee(
         )
         for observer in _observers(run, agent, collude, relay_trusted, released_to)
     ]
-    worst = max(found, key=lambda one: (one.cost.kind == "infinite", one.cost.value))
+    worst = _worst(found)
     notes = (*worst.notes, *_unused(worst, losses))
     guarantee = replace(worst.guarantee, observer=_in_words(run, collude, relay_trusted, released_to))
     return replace(worst, guarantee=guarantee, notes=notes)
@@ -234,6 +234,18 @@ def _one(accounted: Accounted) -> Deployed:
         floating_point=accounted.computed / exact - 1.0,
         total_variation=off,
     )
+
+
+def _worst(found: Sequence[Deployed]) -> Deployed:
+    """What covers every coalition: the largest value, at the largest total variation, which need not be the same coalition's."""
+    worst = max(found, key=lambda one: (one.cost.kind == "infinite", one.cost.value))
+    off = max(one.total_variation for one in found)
+    if worst.cost.kind == "infinite" or off == worst.total_variation:
+        return worst
+    held, cost = worst.guarantee.tradeoff, replace(worst.cost, total_variation=off)
+    ideal = held.ideal if isinstance(held, ImperfectTradeoff) else held
+    tradeoff = ChargedTradeoff((Way(cost.value, off),)) if cost.kind == "gaussian" else ImperfectTradeoff(ideal, off)
+    return replace(worst, guarantee=replace(worst.guarantee, tradeoff=tradeoff), cost=cost, total_variation=off)
 
 
 def _with_draws(ideal: Tradeoff, off: float) -> Tradeoff:
