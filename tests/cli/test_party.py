@@ -204,6 +204,9 @@ def test_a_run_goes_on_with_the_records_with_which_it_began_and_no_others(wards)
         with pytest.raises(ConfigError, match=r"'wards-1' began with another file than .*east\.csv is now"):
             take_part(joined(), place, data=data)
         assert Ledger(store).totals().reserved == reserved
+        store.give_up(joined().agreement.digest)
+        with pytest.raises(ConfigError, match="'wards-1' was erased in this store"):
+            take_part(joined(), place, data=data)
 
 
 @pytest.mark.slow

@@ -145,9 +145,10 @@ def begun_run(agreement: Agreement, store: Store, reserve: Callable[[], Reservat
     record = store.run(agreement.digest)
     if record is None:
         return store.begin_run(agreement.digest, agreement.run, agreement.canonical(), reserve(), new_run_key())
-    if record.status == "cancelled":
+    if record.status == "cancelled" or (record.run_key is None and store.model(agreement.digest) is None):
+        ended = "cancelled" if record.status == "cancelled" else "erased"
         raise ConfigError(
-            f"the run {brief(agreement.run)!r} was cancelled in this store, and nothing more is sent in it. Agree on a run with another name."
+            f"the run {brief(agreement.run)!r} was {ended} in this store, and nothing more is sent in it. Agree on a run with another name."
         )
     return record
 
