@@ -128,6 +128,14 @@ def test_whoever_is_asked_reads_whom_the_guarantee_trusts(sottovoce, wards):
     assert "reads all messages" not in trusted, "the trusted relay reads them, and nothing is promised against it"
 
 
+def test_a_key_that_the_roster_does_not_list_is_refused_before_anybody_is_asked(sottovoce, wards):
+    new_identity("east", wards / "other", "127.0.0.1:7443")
+    told = sottovoce(*words_of("east", "--keys", "other"))
+    assert told.exit_code == 2
+    assert "lists another certificate of east" in told.stderr
+    assert not told.stdout
+
+
 def test_all_parties_are_shown_the_same_digest(sottovoce, wards):
     digests = {json.loads(sottovoce(*words_of(name, "--json")).stdout)["digest"] for name in NAMES}
     assert len(digests) == 1
@@ -161,6 +169,7 @@ def test_over_the_budget_nothing_is_sent(sottovoce, wards):
         told = sottovoce(*words_of("east", *more), "noise.std=0.005")
         assert told.exit_code == 3, told.output
         assert "above its budget of 20" in told.stderr
+        assert "--accept" not in told.stdout, "nobody is told to accept what the ledger refuses"
     with Store.open(wards / "east.ledger") as store:
         assert store.runs() == []
 

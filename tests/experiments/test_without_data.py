@@ -128,7 +128,7 @@ REFUSED = [
     ({"problem": {**PLAIN, "data": "a.npz"}, "topology": {"agents": 3}}, ConfigError, "nothing is declared about its columns"),
     ({"deployment": {"records": None}}, ConfigError, r"\[deployment\] records: this key is missing"),
     ({"deployment": {"records": {"basel": 1, "bern": 2}}}, ConfigError, "has no number for 'chur'"),
-    ({"deployment": {"records": {**COUNTS, "zug": 2}}}, ConfigError, "names 'zug', and the agents are basel, bern, chur"),
+    ({"deployment": {"records": {**COUNTS, "zug": 2}}}, ConfigError, "names 'zug', and the agents of the roster are basel, bern, chur"),
     ({"privacy": {"losses": "problem"}}, UnsupportedClaim, r"which nobody has\. Promise numbers.*beta = 0.25 \+ ridge"),
     ({"privacy": {"adjacency": "add-remove"}}, UnsupportedClaim, 'nothing is proved. Use "replace"'),
     ({"noise": {"kind": "local_graph_homomorphic", "std": None, "epsilon": 1.0}, "topology": {"kind": "complete"}}, UnsupportedClaim, "gives all other agents together a finite epsilon"),

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from sottovoce.deployment.party import Progress
     from sottovoce.deployment.store import Store
     from sottovoce.deployment.terms import Agreement
+    from sottovoce.errors import BudgetExhausted
     from sottovoce.experiments import Config, Joining
 
 _COMPARE = (
-    "Nothing was sent and nothing reserved. Compare the digest with the other parties, by voice or on paper: whoever has the same has agreed to the same "
+    "This command has sent nothing and reserved nothing. Compare the digest with the other parties, by voice or on paper: whoever has the same has agreed to the same "
     "numbers. Then run again with"
 )
 _ASSUMED = (
@@ -79,11 +80,11 @@ def party(
     for note in joining.parts.notes:
         notes(note)
     with _opened(store, joining) as opened:
+        folder = out or Path("parties") / joining.agreement.run / name
+        place = _place(identity, members, opened, folder, listen)  # refuses a key that the roster does not list
         if accept is None:
             _ask(joining, opened, explain=explain, as_json=as_json, notes=notes)
         _check_accepted(joining, accept)
-        folder = out or Path("parties") / joining.agreement.run / name
-        place = _place(identity, members, opened, folder, listen)
         with results_folder(folder, private=True):  # before anything is reserved
             _take_part(joining, place, data, shown_bar=not (as_json or quiet), as_json=as_json, notes=notes)
 
@@ -154,12 +155,10 @@ def _check_accepted(joining: "Joining", accept: str | None) -> None:
 def _ask(joining: "Joining", store: "Store", *, explain: bool, as_json: bool, notes: Notes) -> None:
     """Show what there is to accept, and leave with code 2, or 3 where the ledger would not allow it."""
     from sottovoce.deployment.ledger import Ledger
-    from sottovoce.errors import BudgetExhausted
-    from sottovoce.experiments import run_cost
 
     ledger = Ledger(store)
     value = _terms(joining, ledger)
-    agreed = joining.agreement
+    over = _over_budget(joining, ledger, value.get("observer", ""))
     show(
         value,
         as_json=as_json,
@@ -168,26 +167,36 @@ def _ask(joining: "Joining", store: "Store", *, explain: bool, as_json: bool, no
                 ("what", "is"),
                 _rows(value),
                 words=("what", "is"),
-                title=f"{joining.name} is asked to take part in {agreed.run}",
+                title=f"{joining.name} is asked to take part in {joining.agreement.run}",
             ),
             *([wrapped(_ASSUMED)] if joining.has_records else []),
             *([wrapped(value["explained"])] if explain and joining.has_records else []),
-            wrapped(_COMPARE),
-            verbatim(f"  --accept {value['digest']}"),
+            *([wrapped(_COMPARE), verbatim(f"  --accept {value['digest']}")] if over is None else []),
         ),
         notes=notes,
     )
-    begun = store.run(agreed.digest) is not None
-    if not begun and joining.has_records:
-        cost = run_cost(joining, ledger)
-        try:
-            ledger.reserve(
-                agreed.run, agreed.digest, cost, unit=agreed.protection.unit, adjacency=agreed.protection.adjacency, observer=value["observer"]
-            )  # fmt: skip
-        except BudgetExhausted as over:
-            complain(f"sottovoce: {over}")
-            raise typer.Exit(3) from over
+    if over is not None:
+        complain(f"sottovoce: {over}")
+        raise typer.Exit(3) from over
     raise typer.Exit(2)
+
+
+def _over_budget(joining: "Joining", ledger: "Ledger", observer: str) -> "BudgetExhausted | None":
+    """Why the ledger would not allow the run; nothing is written."""
+    from sottovoce.errors import BudgetExhausted
+    from sottovoce.experiments import run_cost
+
+    agreed = joining.agreement
+    if not joining.has_records or ledger.store.run(agreed.digest) is not None:
+        return None
+    cost, protection = run_cost(joining, ledger), agreed.protection
+    try:
+        ledger.reserve(
+            agreed.run, agreed.digest, cost, unit=protection.unit, adjacency=protection.adjacency, observer=observer
+        )
+    except BudgetExhausted as over:
+        return over
+    return None
 
 
 def _terms(joining: "Joining", ledger: "Ledger") -> dict[str, Any]:

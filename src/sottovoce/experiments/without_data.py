@@ -242,7 +242,7 @@ def _counts(config: Config, names: tuple[str, ...] | None) -> tuple[int, ...]:
         wrong = sorted(set(order) ^ set(agreed))[0]
         said = "has no number for" if wrong in order else "names"
         raise ConfigError(
-            f"[deployment] records {said} {brief(wrong)!r}, and the agents are {', '.join(map(brief, order))}. Give one number for each of them."
+            f"[deployment] records {said} {brief(wrong)!r}, and the agents of the roster are {', '.join(map(brief, order))}. Give one number for each of them, or complete the roster."
         )
     return tuple(agreed[name] for name in order)
 

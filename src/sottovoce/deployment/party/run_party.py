@@ -222,6 +222,7 @@ def _missing(loop: Loop, post: Post, agreement: Agreement, trouble: Callable[[st
     unreached = [f"{name}: {why}" for name in loop.awaited() if (why := trouble(name))]
     reasons += f" Not reached: {brief('; '.join(unreached), 600)}." if unreached else ""
     return OthersMissing(
-        f"{', '.join(loop.awaited()) or 'the others'} were not heard of for {agreement.time_limit} seconds, at exchange {loop.position} of the run "
-        f"{brief(agreement.run)!r}. Ask them to start, and start this party again with the same command: it goes on where it is.{reasons}"
+        f"Not heard of for {agreement.time_limit} seconds, at exchange {loop.position} of the run {brief(agreement.run)!r}: "
+        f"{', '.join(loop.awaited()) or 'the others'}. Ask them to start, and start this party again with the same command: it goes on where it is. If they "
+        f"did run, compare digests and rosters with them, and see that their addresses can be reached.{reasons}"
     )

@@ -177,7 +177,7 @@ class GrpcTransport:
         except RuntimeError as error:
             raise ConfigError(
                 f"{self._identity.name} cannot listen at {self._listen}: the port is taken, perhaps by a second process of this party, or the address is "
-                "not this machine's. Stop the other process, or give the address to listen at."
+                "not this machine's. Stop the other process, or give another address to listen at with --listen."
             ) from error
         await self._server.start()
 
