@@ -119,7 +119,7 @@ def prepare_rehearsal(config: Config, folder: Path, *, secret: bool) -> Rehearsa
         raise ConfigError(
             f"{agents} agents would be as many processes on this machine; a rehearsal starts at most {MOST_PARTIES}. Give topology.agents={MOST_PARTIES}."
         )
-    parts = public_parts(config)
+    parts = public_parts(config, names=_named(config))
     roster = _roster(folder, parts)
     agreed = agreement_on(config, parts, members_of(roster))
     resolved = _resolved(config, agreed)
@@ -142,7 +142,16 @@ def _for_parties(config: Config) -> Config:
     """The file with a table [deployment], whose run is this rehearsal's alone."""
     given = config.deployment or DeploymentSection(run="rehearsal", roster=ROSTER, time_limit=TIME_LIMIT)
     run = f"rehearsal-{time.time_ns():x}"
-    return config.model_copy(update={"deployment": given.model_copy(update={"run": run, "roster": ROSTER})})
+    aside = {"test": None, "test_fraction": 0.0}  # parties learn from all records of their files
+    problem = config.problem.model_copy(update={key: none for key, none in aside.items() if key in type(config.problem).model_fields})  # fmt: skip
+    deployment = given.model_copy(update={"run": run, "roster": ROSTER})
+    return config.model_copy(update={"deployment": deployment, "problem": problem})
+
+
+def _named(config: Config) -> tuple[str, ...] | None:
+    """The agents that [deployment] records names, in the order of a roster: an owner column alone says none before it is read."""
+    records = None if config.deployment is None else config.deployment.records
+    return tuple(sorted(records)) if records else None
 
 
 def _resolved(config: Config, agreed: Agreement) -> Config:
