@@ -22,7 +22,7 @@ from sottovoce.deployment.gopa_parties.log import Ended
 from sottovoce.deployment.gopa_parties.packing import as_array
 from sottovoce.deployment.gopa_parties.plan import Plan, names_by_role, plan_of
 from sottovoce.deployment.gopa_parties.reader import Follows, Reader
-from sottovoce.deployment.gopa_parties.serving import PRESENT, Serving, kept_entries
+from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
 from sottovoce.deployment.party import (
     Book,
     Journal,
@@ -219,14 +219,14 @@ def _run_board(role: _Role, records: Records | None) -> Served:
     place, watch, names = role.place, role.watch, role.names()
     keeper = LogKeeper(role.plan, place.identity, kept_entries(role.book))
     agents = {name: number for number, name in enumerate(names["agent"])}
-    serving = Serving(keeper, agents, names["beacon"][0], place, role.book)
     progressed = watch.clock()
+    serving = Serving(keeper, agents, names["beacon"][0], place, role.book, progressed)
     while not (keeper.log.over and not serving.behind()):
         now = watch.clock()
         for delivery in _deliveries(role):
             serving.take(delivery, now, watch)
-        present, beacon = serving.heard(now, PRESENT)
-        expected, _ = serving.heard(now, role.plan.times.register / 1000)
+        present, beacon = serving.present(now)
+        expected = serving.expected(now, role.plan.times.register / 1000)
         keeper.tick(_milliseconds(), present, expected=expected, beacon=beacon)
         if serving.write_and_show(now, watch.moment):
             progressed = now

@@ -28,7 +28,9 @@ class _Known:
 class Serving:
     """The board of one run at its transport."""
 
-    def __init__(self, keeper: LogKeeper, agents: Mapping[str, int], beacon: str, place: Place, book: Book) -> None:
+    def __init__(
+        self, keeper: LogKeeper, agents: Mapping[str, int], beacon: str, place: Place, book: Book, now: float
+    ) -> None:
         """Begin; nothing is sent.
 
         Args:
@@ -37,7 +39,9 @@ class Serving:
             beacon: its name.
             place: where the board is.
             book: its pages of the store.
+            now: by the clock that all other times here are of.
         """
+        self._began = now
         self._keeper, self._agents, self._beacon, self._place, self._book = keeper, agents, beacon, place, book
         self._known: dict[str, _Known] = {}
 
@@ -54,10 +58,15 @@ class Serving:
         except ProtocolError as error:
             watch.log("refused", sender=delivery.sender, reason=str(error), kind=type(error).__name__)
 
-    def heard(self, now: float, seconds: float) -> tuple[frozenset[int], bool]:
-        """Agents that were heard of within so many seconds, and whether the beacon was."""
-        there = {name for name, each in self._known.items() if now - each.heard <= seconds}
+    def present(self, now: float) -> tuple[frozenset[int], bool]:
+        """Agents that were heard of lately, and whether the beacon was."""
+        there = {name for name, each in self._known.items() if now - each.heard <= PRESENT}
         return frozenset(self._agents[name] for name in there - {self._beacon}), self._beacon in there
+
+    def expected(self, now: float, seconds: float) -> frozenset[int]:
+        """Agents that were heard of within so many seconds; a board that has just started may hear of anybody."""
+        heard = {name: self._known[name].heard if name in self._known else self._began for name in self._agents}
+        return frozenset(self._agents[name] for name, when in heard.items() if now - when <= seconds)
 
     def write_and_show(self, now: float, moment: Callable[[str], None]) -> bool:
         """Write down new entries, in one transaction, and then show them; whether there were any."""
