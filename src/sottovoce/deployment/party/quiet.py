@@ -1,6 +1,4 @@
-"""A process whose memory stays its own and is no larger than it needs: no core dumps, no other process of the same user that reads it. Only it can say how
-much it uses.
-"""
+"""A process whose memory stays its own, and no larger than it needs: no core dumps, nobody else who reads it; it alone says what it uses."""
 
 import contextlib
 import ctypes
