@@ -16,7 +16,7 @@ import sottovoce as sv
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import load, model_file, parse, run_and_weigh
 from sottovoce.experiments.guarantee_words import PROMISED, in_words
-from sottovoce.experiments.model_file import configuration_digest, load_model
+from sottovoce.experiments.model_file import configuration_digest, load_model, write_model
 
 SECRET = "station-f7"  # a value that only the data hold
 ROWS = [(age, sex, smoker, f"{SECRET}{k}", ill) for k, (age, sex, smoker, ill) in enumerate(
@@ -84,6 +84,18 @@ def test_the_first_key_says_that_a_simulated_model_may_not_be_released_and_why(f
     assert second[0] == "why"
     assert "simulated" in second[1]
     assert "seed" in second[1]
+
+
+@pytest.mark.parametrize("releasable", [True, False])
+def test_others_on_the_machine_read_a_model_only_if_it_may_be_released(finished, tmp_path, releasable):
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    model = sv.load_model(finished)
+    write_model(folder, model, guarantee=["none"], configuration=None, version="1", releasable=releasable)
+    (folder / "any").touch()
+    usual = (folder / "any").stat().st_mode & 0o777
+    for name in ("model.json", "model.safetensors"):
+        assert (folder / name).stat().st_mode & 0o777 == (usual if releasable else 0o600)
 
 
 def test_it_says_what_every_input_is(finished):

@@ -155,8 +155,10 @@ def write_model(
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     plain["checksum"] = _checksum(plain)
-    write(folder / PARAMETERS, content)
-    write(folder / MODEL_JSON, (json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode())
+    text = (json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    # What may not be released is its owner's alone: nobody was promised anything about the numbers in it.
+    write(folder / PARAMETERS, content, private=not releasable)
+    write(folder / MODEL_JSON, text, private=not releasable)
 
 
 def describe_model(
