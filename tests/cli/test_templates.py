@@ -65,3 +65,11 @@ def test_every_template_is_shipped():
     assert "experiments/starting/templates/*.toml" in shipped
     folder = ROOT / "src/sottovoce/experiments/starting/templates"
     assert {path.stem for path in folder.iterdir()} == set(TEMPLATES)
+
+
+@pytest.mark.slow
+def test_the_template_of_parties_is_rehearsed_as_it_is(sottovoce):
+    sottovoce("new", "mine.toml", "--template", "parties")
+    result = sottovoce("deploy-local", "mine.toml", *FEW, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "must not be released" in result.stdout

@@ -9,6 +9,7 @@ TEMPLATES = {
     "federation": "agents and a relay that averages and is trusted",
     "gopa": "agents and a relay that learns masked sums alone",
     "gossip": "values are averaged with the neighbours; for `sottovoce pairwise`",
+    "parties": "agents as processes of their own, on one machine or on many",
     "walk": "one token walks from agent to agent",
 }
 
