@@ -10,6 +10,7 @@
     ledger       what all runs on a data set have given away
     party        the process that puts these together
     gopa         private sums: masks that cancel in pairs, own noise, drop-outs and repair, over a public log
+    gopa_parties FedAvg with such sums as processes: agents, a board and a beacon
 
 Keys and noise come from the operating system's random numbers. Each part says whom it trusts for what, refuses what would break its promise, and
 states what it reveals. `sottovoce.simulation` runs algorithms; nothing in it protects anybody.

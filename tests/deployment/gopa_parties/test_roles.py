@@ -70,6 +70,34 @@ def test_an_agent_that_does_not_return_is_left_out_and_comes_back_later(roles):
     assert counted == [everybody, everybody - {3}, everybody]
 
 
+def test_a_run_goes_on_without_an_agent_that_is_gone_for_good(tmp_path):
+    """Also where everybody picks everybody: of those who are there."""
+    roles = Roles(tmp_path, public_run(gopa=sv.algorithms.Gopa(partners=4, silence=0.1, minimum_agents=4)))
+    phase(roles, Phase.PUBLICATION, round_=1)
+    roles.end(3)
+    roles.play()
+    others = frozenset(range(AGENTS)) - {3}
+    assert [ended.sum.parties for ended in roles.ended[0]] == [others] * 3
+    assert same(roles.models())
+    for ended in roles.ended[0][1:]:
+        assert ended.transcript.registered.keys() == others
+        assert all(ended.transcript.neighbours[n] == others - {n} for n in others)
+
+
+def test_a_process_whose_publication_was_not_heard_stops_before_masks_are_revealed(roles):
+    phase(roles, Phase.PUBLICATION)
+    roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
+    roles.turn()
+    terms = roles.agents[2].log.transcript.terms
+    half = (terms.publish_until + terms.drops_from) // 2
+    assert not roles.agents[2].unheard(half)
+    assert roles.agents[2].unheard(half + 1)
+    assert half + 1 < terms.drops_from
+    assert not roles.agents[1].unheard(half + 1)  # the log shows it
+    roles.start(2)
+    assert not roles.agents[2].unheard(half + 1)  # this process has sent nothing
+
+
 def test_the_sum_without_a_dropped_agent_is_that_of_the_others(roles):
     phase(roles, Phase.PUBLICATION, round_=1)
     values = {n: agent._with_value(agent.log.transcript) for n, agent in roles.agents.items()}

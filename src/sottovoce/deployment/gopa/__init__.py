@@ -6,8 +6,8 @@ Every role follows one set of rules (`transcript`); `board`, `party` and `server
 can do when it cheats. Everything is an integer modulo 2^64, so masks cancel exactly. `run` plays a round in one
 process, `fast` in arrays; `guarantee` says what finished rounds have revealed.
 
-Not part of it yet: transports, storage that survives a crash, proofs against false vectors or repairs, and a second
-mask per party against a board that swallows publications.
+Processes that talk, and survive crashes, are in `deployment.gopa_parties`. Not part of it yet: proofs against false
+vectors or repairs, and a second mask per party against a board that swallows publications.
 
 Sabater, Bellet, Ramon 2022 (the protocol); Bonawitz et al. 2017 (masks from key agreement).
 """

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from sottovoce.deployment.agent import Own, Randomness, flatten, unflatten
+from sottovoce.deployment.agent import Own, Randomness, final_model, flatten, unflatten
 from sottovoce.deployment.gopa import Kind, Message, Party, Phase, Transcript
 from sottovoce.deployment.gopa_parties.log import Ended, Log, is_opening
 from sottovoce.deployment.gopa_parties.packing import as_array, packed, unpacked
@@ -121,8 +121,7 @@ class Agent:
     @property
     def model(self) -> np.ndarray:
         """[d] float64: what all hold now."""
-        state = self._plan.run.algorithm.model(self._state)
-        return self._plan.lattice.to_float(np.asarray(state))
+        return final_model(self._plan.unmasked, self._plan.lattice, self._state)
 
     def read(self, entries: Sequence[bytes]) -> None:
         """Follow the log.

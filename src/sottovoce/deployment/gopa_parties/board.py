@@ -116,9 +116,7 @@ class LogKeeper:
 
     def _open(self, now: int, present: frozenset[int], beacon: bool) -> bool:
         last = self.log.round_ == self._plan.run.rounds
-        everybody = len(self._plan.agents)
-        out_degree = 0 if self.log.transcript is None else self.log.transcript.terms.out_degree
-        needed = everybody if self.log.round_ == 0 else max(self._plan.least, out_degree + 1)
+        needed = len(self._plan.agents) if self.log.round_ == 0 else self._plan.least
         if not last and (len(present) < needed or not beacon):
             return False
         self._append(signed_opening(self._identity, self._plan, self.log.round_ + 1, now, self.log.head))

@@ -14,8 +14,8 @@ A round has one time, T0, which the board says when it opens the round. From it 
 
 so that clocks and deliveries that differ by less than L/4 do no harm. All of these are in the terms of the round, and the terms in every key.
 
-How many neighbours a party must keep follows from the agreement too: of k partners as many as can be left when all but the smallest allowed number of
-agents fall silent.
+How many neighbours a party must keep follows from the agreement too. Every agent picks k partners, fewer than the smallest number of agents that is
+enough for a sum, so that a round can be drawn among as few; it keeps as many as can be left when all but that number fall silent.
 """
 
 import hashlib
@@ -122,11 +122,16 @@ class Plan:
         return max(2, gopa.least_published(len(self.agents)))
 
     @property
-    def least_neighbours(self) -> int:
-        """How many neighbours a party keeps in every sum that counts, at least."""
+    def picks(self) -> int:
+        """How many others an agent picks to share masks with, of those who have registered."""
         gopa = self.run.algorithm.aggregation
         assert gopa is not None  # checked when the plan was made
-        return max(1, gopa.partners - (len(self.agents) - self.least))
+        return min(gopa.partners, self.least - 1)
+
+    @property
+    def least_neighbours(self) -> int:
+        """How many neighbours a party keeps in every sum that counts, at least."""
+        return max(1, self.picks - (len(self.agents) - self.least))
 
     @property
     def times(self) -> Times:
@@ -163,7 +168,7 @@ class Plan:
             encoding=self.encoding,
             own_noise=RoundedGaussian(std=scale),
             masks=_masks(gopa.pairwise_ratio, scale),
-            out_degree=gopa.partners,
+            out_degree=self.picks,
             minimum_parties=self.least,
             minimum_neighbours=self.least_neighbours,
             publish_until=opening.time + times.publish,
