@@ -82,6 +82,7 @@ bench: setup
 	$(one_thread) $(BIN)/python benchmarks/samplers.py
 	$(one_thread) $(BIN)/python benchmarks/store.py
 	$(one_thread) $(BIN)/python benchmarks/transport.py
+	$(one_thread) $(BIN)/python benchmarks/six_processes.py
 
 # Installs Flower and pfl into environments of their own; some ten minutes.
 bench-federated: setup

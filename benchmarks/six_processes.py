@@ -249,7 +249,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for kind, ones in kinds.items():
         if ones:
             worst = max(ones, key=lambda one: one["apart"])
-            yield f"{kind:<17} {len(ones):>3} runs, largest {worst['apart']:.2f} units ({worst['algorithm']}, {worst['scheme']})"
+            yield f"{kind:<16} {len(ones):>3} runs, largest {worst['apart']:.2f} ({worst['algorithm']}, {worst['scheme']})"
     yield f"every run moved models by {min(one['moved'] for one in rows):.1e} units or more"
 
 

@@ -72,4 +72,6 @@ def test_the_template_of_parties_is_rehearsed_as_it_is(sottovoce):
     sottovoce("new", "mine.toml", "--template", "parties")
     result = sottovoce("deploy-local", "mine.toml", *FEW, "--json")
     assert result.exit_code == 0, result.stderr
-    assert "must not be released" in result.stdout
+    told = json.loads(result.stdout)
+    assert told["releasable"] is False
+    assert len(told["parties"]) == 6

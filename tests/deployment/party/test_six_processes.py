@@ -1,11 +1,13 @@
 """Six parties as processes end where the simulation ends that is fed the same whole numbers: the benchmark's own table, held to its bounds."""
 
+import importlib
 import json
 import subprocess
 import sys
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sottovoce as sv
@@ -49,7 +51,7 @@ def test_six_processes_without_jax_are_the_simulation_within_the_derived_bound(t
     assert {row["algorithm"] for row in rows} - {row["algorithm"] for row in bounded} == {"fedavg, clipped"}
     linear = [row for row in bounded if row["algorithm_name"] != "inexact_admm"]
     assert all(row["factor"] < 10.0 and row["bound"] < 1e-3 * row["moved"] for row in linear)
-    assert all(len(line) <= 80 for line in printed.splitlines())
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 @pytest.mark.slow
@@ -57,3 +59,25 @@ def test_six_processes_with_a_network_are_the_simulation_as_far_as_measured(tmp_
     rows, _ = table(tmp_path, "--model", "network")
     assert {row["links"] for row in rows} >= {"static", "dropout", "federation"}
     assert all(row["apart"] < MEASURED < 1e-3 * row["moved"] for row in rows)
+
+
+@pytest.mark.slow
+def test_a_party_whose_target_is_a_thousandth_off_is_noticed(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARK.parent)
+    benchmark = importlib.import_module("six_processes")
+    prepare = benchmark.prepare
+
+    def prepare_otherwise(folder: Path) -> None:
+        prepare(folder)
+        path = folder / "party-2" / "records.npz"
+        with np.load(path) as kept:
+            features, targets = kept["features"], np.array(kept["targets"])
+        # Of its records the one with the shortest gradient, which is not clipped.
+        targets[np.argmin(np.abs(targets))] += 1e-3
+        np.savez(path, features=features, targets=targets)
+
+    monkeypatch.setattr(benchmark, "prepare", prepare_otherwise)
+    one = benchmark.Combination(algorithm="atc", scheme="independent", links="static", batch=None)
+    (row,) = benchmark.measure([one], "linear")
+    assert benchmark.beyond(row)
+    assert row["apart"] < 1e-2 * row["moved"]  # by far too little to be seen in the models themselves
