@@ -111,6 +111,7 @@ class Processes:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            process.stdout.close()  # type: ignore[union-attr]
         for file in self._errors.values():
             file.close()
 
