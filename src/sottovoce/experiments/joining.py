@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sottovoce.deployment.agent import Randomness, Wiring, own_of
-from sottovoce.deployment.gopa_parties import Records, meter, run_gopa
 from sottovoce.deployment.identity import Roster
 from sottovoce.deployment.integers import Lattice, SecretRandomness
 from sottovoce.deployment.ledger import Ledger
@@ -39,6 +38,7 @@ from sottovoce.simulation import model_of
 from sottovoce.wording import brief
 
 if TYPE_CHECKING:
+    from sottovoce.deployment.gopa_parties import Records
     from sottovoce.deployment.identity import Session
 
 RandomnessOf = Callable[["Session | None"], Randomness]
@@ -179,6 +179,8 @@ def take_part(
         )
 
     if joining.parts.run.algorithm.aggregation is not None:
+        from sottovoce.deployment.gopa_parties import run_gopa  # its sums load what other parties do not need
+
         return run_gopa(
             agreed,
             joining.parts.run,
@@ -251,8 +253,10 @@ def _work(joining: Joining, session: "Session", randomness: RandomnessOf | None,
     return AgentWork(wiring, names, agreed.number(joining.name), own_of(joining.problem), drawn)
 
 
-def _records(joining: Joining, randomness: RandomnessOf | None) -> Records | None:
+def _records(joining: Joining, randomness: RandomnessOf | None) -> "Records | None":
     """What an agent of a run with GOPA has beside its key; None for board and beacon."""
+    from sottovoce.deployment.gopa_parties import Records
+
     if joining.problem is None:
         return None
     run, drawn = joining.parts.run, None if randomness is None else randomness(None)
@@ -265,7 +269,9 @@ def _no_pair(other: int) -> bytes:
 
 
 def _spent(joining: Joining, rounds: int) -> Cost:
-    return Cost.pure(0.0) if joining.deployed is None else meter(joining.deployed.by_position, rounds)
+    if joining.deployed is None or rounds == 0:
+        return Cost.pure(0.0)
+    return joining.deployed.by_position[min(rounds, joining.agreement.rounds) - 1]
 
 
 def _meter(joining: Joining) -> Callable[[int], Meter]:

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sottovoce.deployment.gopa_parties import masked_guarantee, plan_of
 from sottovoce.deployment.privacy import Deployed, deployed_guarantee
-from sottovoce.deployment.terms import Agreement
+from sottovoce.deployment.terms import Agreement, without_masks
 from sottovoce.errors import BudgetExhausted, ConfigError
 from sottovoce.experiments.build import problem_of
 from sottovoce.experiments.config.config import Config
@@ -101,23 +100,24 @@ def own_guarantee(parts: PublicParts, problem: Problem, *, agreement: Agreement,
         UnsupportedClaim: nothing is proved for it.
     """
     change, privacy = own_sensitivity(parts, problem, agreement=agreement, agent=agent), parts.privacy
-    # What masks hide counts where they do; without them everybody would read all that an agent publishes.
-    plan = None if parts.run.algorithm.aggregation is None else plan_of(parts.run, agreement)
+    masked = parts.run.algorithm.aggregation is not None
     found = deployed_guarantee(
-        parts.run if plan is None else plan.unmasked,
+        without_masks(parts.run),
         agent=agreement.number(agent),
         sensitivity=change,
         arithmetic=arithmetic_of(parts.experiment, problem, 0),
         fraction_bits=agreement.fraction_bits,
-        collude=agreement.collude if plan is None else "all",
-        relay_trusted=plan is None and agreement.relay == "trusted",
+        collude="all" if masked else agreement.collude,
+        relay_trusted=agreement.relay == "trusted" and not masked,
         released_to=agreement.releases,
         losses=privacy.losses,
         unit=privacy.unit,
         adjacency=privacy.adjacency,
     )
-    if plan is not None:
-        found = masked_guarantee(plan, found)
+    if masked:  # this is what everybody could read who knows all masks; now what they hide is counted
+        from sottovoce.deployment.gopa_parties import masked_guarantee, plan_of
+
+        found = masked_guarantee(plan_of(parts.run, agreement), found)
     _refuse_over_budget(privacy, found)
     return found
 

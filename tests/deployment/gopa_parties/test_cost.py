@@ -11,8 +11,9 @@ from deployment.agent.cases import DIMENSION
 from deployment.gopa_parties.roles import AGENTS, LATTICE, Roles, identities, plan_for, public_run
 from sottovoce.accounting.gopa import from_pairs, party_mu
 from sottovoce.deployment.gopa import Phase, guarantee
-from sottovoce.deployment.gopa_parties import hidden, masked_guarantee, meter, published_rounds, unmasked
+from sottovoce.deployment.gopa_parties import hidden, masked_guarantee, published_rounds
 from sottovoce.deployment.privacy import deployed_guarantee, gradient_arithmetic
+from sottovoce.deployment.terms import without_masks
 from sottovoce.errors import ConfigError, IncompatibleChoice
 
 WHOLE = sv.algorithms.Gopa(partners=4)
@@ -31,7 +32,7 @@ PROBLEM = clipped_problem()
 
 def in_the_open(run, *, unit):
     return deployed_guarantee(
-        unmasked(run),
+        without_masks(run),
         agent=0,
         sensitivity=PROBLEM.sensitivity(unit=unit, adjacency="replace", norm="l2", batch_size=None, agent=0),
         arithmetic=gradient_arithmetic(PROBLEM, batch_size=None, agent=0),
@@ -118,8 +119,7 @@ def test_records_are_protected_as_in_the_open_where_all_may_collude(keys):
 def test_the_meter_counts_rounds_in_which_something_may_have_been_published(keys):
     run = public_run(gopa=WHOLE)
     found = masked_guarantee(plan_for(run, keys), in_the_open(run, unit="agent"))
-    values = [meter(found.by_position, rounds).value for rounds in range(run.rounds + 1)]
-    assert values[0] == 0
+    values = [0.0, *(cost.value for cost in found.by_position)]
     assert np.allclose(np.diff(np.square(values)), values[-1] ** 2 / run.rounds)
     # Registering and being ready give nothing away; from the publication on a round counts.
     assert [published_rounds(position) for position in (0, 1, 2, 5, 8, 9, 10)] == [0, 0, 1, 1, 1, 1, 2]

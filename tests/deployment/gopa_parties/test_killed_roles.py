@@ -19,12 +19,13 @@ from deployment.gopa_parties.roles import AGENTS, LATTICE, SEED, public_run
 from deployment.gopa_parties.victim import DIGEST, WHOLE, agreement, live
 from sottovoce.deployment.agent import Rehearsed, final_model, own_of
 from sottovoce.deployment.gopa import Kind, open_message
-from sottovoce.deployment.gopa_parties import contribution, moved, plan_of, unmasked
+from sottovoce.deployment.gopa_parties import contribution, moved, plan_of
 from sottovoce.deployment.gopa_parties.value import first_state
 from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.ledger import create_ledger
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
+from sottovoce.deployment.terms import without_masks
 from sottovoce.experiments.rehearsing.saved_draws import SavedDraws, save_draws
 
 pytestmark = [
@@ -53,7 +54,7 @@ def forks():
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     """(a folder with the integers that a simulation drew, the model that it ends with)."""
-    folder, run = tmp_path_factory.mktemp("simulated"), unmasked(public_run(rounds=ROUNDS))
+    folder, run = tmp_path_factory.mktemp("simulated"), without_masks(public_run(rounds=ROUNDS))
     known = {"rounds": ROUNDS, "seed": SEED, "fraction_bits": LATTICE.fraction_bits}
     parts = PROBLEM, run.topology, run.algorithm, run.noise
     save_draws(sv.simulation.drawn(*parts, **known), run, folder / "draws")
@@ -123,16 +124,18 @@ class Run:
         """The model when these agents are in the sums, in plain integers and without any protocol."""
         run = public_run(rounds=ROUNDS)
         plan = plan_of(run, agreement(self.roster, self.time_limit))
-        draws = SavedDraws(self.folder / "draws", unmasked(run))
+        draws = SavedDraws(self.folder / "draws", without_masks(run))
         state = first_state(plan)
         for round_, parties in enumerate(counted, start=1):
             made = [
-                contribution(plan, n, own_of(PROBLEM, n), state, round_, Rehearsed(unmasked(run), LATTICE, draws, n))
+                contribution(
+                    plan, n, own_of(PROBLEM, n), state, round_, Rehearsed(without_masks(run), LATTICE, draws, n)
+                )
                 for n in sorted(parties)
             ]
             units = sum(one.value + one.own_noise for one in made)
             state = moved(plan, state, round_, _Sum(units * LATTICE.unit / len(parties)))
-        return final_model(unmasked(run), LATTICE, state)
+        return final_model(without_masks(run), LATTICE, state)
 
     def check(self, counted: list[frozenset[int]] | None = None) -> None:
         """Everybody has the model of these sums, and nobody said anything in two versions."""

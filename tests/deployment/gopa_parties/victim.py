@@ -14,12 +14,13 @@ from types import SimpleNamespace
 from deployment.agent.cases import PROBLEM
 from deployment.gopa_parties.roles import LATTICE, public_run
 from sottovoce.deployment.agent import Rehearsed, own_of
-from sottovoce.deployment.gopa_parties import Records, run_gopa, unmasked
+from sottovoce.deployment.gopa_parties import Records, run_gopa
 from sottovoce.deployment.identity import load_identity, load_roster
 from sottovoce.deployment.ledger import Ledger
 from sottovoce.deployment.party import Place
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
+from sottovoce.deployment.terms import without_masks
 from sottovoce.deployment.transports import GrpcTransport
 from sottovoce.experiments.rehearsing.saved_draws import SavedDraws
 
@@ -73,8 +74,8 @@ def live(folder: Path, rounds: int, time_limit: int, name: str, moment: str) -> 
     records = None
     if identity.role == "agent":
         number = int(name[-1])
-        draws = SavedDraws(folder / "draws", unmasked(run))
-        records = Records(own_of(PROBLEM, number), Rehearsed(unmasked(run), LATTICE, draws, number))
+        draws = SavedDraws(folder / "draws", without_masks(run))
+        records = Records(own_of(PROBLEM, number), Rehearsed(without_masks(run), LATTICE, draws, number))
 
     def reserve():
         cost = Cost.gaussian(WHOLE) if records else Cost.pure(0.0)

@@ -12,9 +12,9 @@ value     what an agent puts into a sum, and what a sum makes of the common mode
 from sottovoce.deployment.gopa_parties.agent import Agent, Notebook, SpokenFor, Step
 from sottovoce.deployment.gopa_parties.beacon import Beacon, Values
 from sottovoce.deployment.gopa_parties.board import LogKeeper
-from sottovoce.deployment.gopa_parties.cost import Hidden, hidden, masked_guarantee, meter
+from sottovoce.deployment.gopa_parties.cost import Hidden, hidden, masked_guarantee
 from sottovoce.deployment.gopa_parties.log import Ended, Log, Opening
-from sottovoce.deployment.gopa_parties.plan import Plan, Times, plan_of, unmasked
+from sottovoce.deployment.gopa_parties.plan import Plan, Times, plan_of
 from sottovoce.deployment.gopa_parties.run_gopa import Records, published_rounds, run_gopa
 from sottovoce.deployment.gopa_parties.value import Contribution, contribution, moved
 
@@ -37,12 +37,10 @@ __all__ = [
     "contribution",
     "hidden",
     "masked_guarantee",
-    "meter",
     "moved",
     "plan_of",
     "published_rounds",
     "run_gopa",
-    "unmasked",
 ]
 
 

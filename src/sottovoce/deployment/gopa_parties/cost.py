@@ -117,11 +117,6 @@ def masked_guarantee(plan: Plan, in_the_open: Deployed) -> Deployed:
     )
 
 
-def meter(costs: tuple[Cost, ...], rounds: int) -> Cost:
-    """What has been spent after publishing in so many rounds."""
-    return costs[min(rounds, len(costs)) - 1] if rounds else Cost.gaussian(0.0)
-
-
 def _ball(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """[rounds] mu and total variation after every round, of values that the encoding holds in its ball and own noise hides."""
     widest = 2.0 * math.ldexp(plan.encoding.clip, plan.encoding.fraction_bits)

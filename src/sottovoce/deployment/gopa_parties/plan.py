@@ -21,7 +21,7 @@ enough for a sum, so that a round can be drawn among as few; it keeps as many as
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +29,7 @@ import numpy as np
 from sottovoce.deployment.agent import Wiring
 from sottovoce.deployment.gopa import FixedPoint, GaussianMasks, Masks, RoundedGaussian, Terms, UniformMasks
 from sottovoce.deployment.integers import Lattice
-from sottovoce.deployment.terms import Agreement, PublicCoin, PublicRun
+from sottovoce.deployment.terms import Agreement, PublicCoin, PublicRun, without_masks
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import check_together
 
@@ -99,7 +99,7 @@ class Plan:
     @cached_property
     def unmasked(self) -> PublicRun:
         """The same run, whose agents send in the open."""
-        return unmasked(self.run)
+        return without_masks(self.run)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -184,13 +184,6 @@ class Opened:
 
 
 _Probe = Opened(b"", 1, 0)
-
-
-def unmasked(run: PublicRun) -> PublicRun:
-    """A run as it is when all agents take part and send in the open; a run without aggregation as it is."""
-    if run.algorithm.aggregation is None:
-        return run
-    return replace(run, algorithm=run.algorithm._replace(aggregation=None, sampling=None))
 
 
 def plan_of(run: PublicRun, agreement: Agreement) -> Plan:

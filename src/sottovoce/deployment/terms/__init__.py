@@ -13,7 +13,7 @@ from sottovoce.deployment.terms.agreement import (
 from sottovoce.deployment.terms.canonical_bytes import Plain
 from sottovoce.deployment.terms.coin import Coin, PublicCoin
 from sottovoce.deployment.terms.differences import differences
-from sottovoce.deployment.terms.public_run import PublicRun
+from sottovoce.deployment.terms.public_run import PublicRun, without_masks
 from sottovoce.deployment.terms.rebuilding import topology_of
 from sottovoce.deployment.terms.resolving import Declared, agreement_of, model_digest
 
@@ -35,6 +35,7 @@ __all__ = [
     "differences",
     "model_digest",
     "topology_of",
+    "without_masks",
 ]
 
 

@@ -6,7 +6,7 @@ numbers of the run, is this value. Agents are numbered as in `topology`; an exch
     position = (round - 1) * exchanges in a round + exchange        from 0; `end` after the last one
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,3 +63,10 @@ class PublicRun:
         """(round from 1, exchange from 0) of a position."""
         before, exchange = divmod(position, self.exchanges)
         return before + 1, exchange
+
+
+def without_masks(run: PublicRun) -> PublicRun:
+    """A run as it is when all agents take part and send in the open; one without aggregation as it is."""
+    if run.algorithm.aggregation is None:
+        return run
+    return replace(run, algorithm=run.algorithm._replace(aggregation=None, sampling=None))

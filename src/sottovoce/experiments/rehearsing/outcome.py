@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.deployment.agent import RehearsedCoin, Wiring, deviation_bound
-from sottovoce.deployment.gopa_parties import unmasked
 from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.store import Store
+from sottovoce.deployment.terms import without_masks
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments.build import build
 from sottovoce.experiments.rehearsing.parties import Rehearsal
@@ -43,7 +43,7 @@ def outcome_of(rehearsal: Rehearsal) -> Outcome:
     Raises:
         StoreError: a party has no model.
     """
-    run, f = unmasked(rehearsal.parts.run), rehearsal.agreement.fraction_bits
+    run, f = without_masks(rehearsal.parts.run), rehearsal.agreement.fraction_bits
     problem = build(rehearsal.config).problem
     reference = simulate(
         problem, run.topology, run.algorithm, run.noise, rounds=run.rounds, seed=rehearsal.config.experiment.seed,
@@ -63,7 +63,7 @@ def _model(rehearsal: Rehearsal, name: str) -> np.ndarray:
 
 
 def _bound(rehearsal: Rehearsal, problem: Problem) -> float | None:
-    run, privacy = unmasked(rehearsal.parts.run), rehearsal.config.privacy
+    run, privacy = without_masks(rehearsal.parts.run), rehearsal.config.privacy
     if privacy is None or privacy.clips != "records":
         return None  # what is clipped as a whole is no gradient of a smooth loss
     coin = RehearsedCoin(run, SavedDraws(rehearsal.folder / DRAWS, run))

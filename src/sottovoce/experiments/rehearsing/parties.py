@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from sottovoce.deployment.gopa_parties import unmasked
 from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.ledger import create_ledger
-from sottovoce.deployment.terms import Agreement
+from sottovoce.deployment.terms import Agreement, without_masks
 from sottovoce.durable_files import write_json
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.agreed import agreement_on, members_of
@@ -194,7 +193,7 @@ def _draw(config: Config, parts: PublicParts, agreed: Agreement, folder: Path) -
     from sottovoce.experiments.build import build
     from sottovoce.simulation import drawn
 
-    run = unmasked(parts.run)
+    run = without_masks(parts.run)
     draws = drawn(
         build(config).problem,
         run.topology,

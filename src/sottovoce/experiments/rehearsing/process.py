@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.deployment.agent import Rehearsed, RehearsedCoin
-from sottovoce.deployment.gopa_parties import unmasked
 from sottovoce.deployment.identity import load_identity, load_roster
 from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.party import Place, Progress, memory_kb
 from sottovoce.deployment.store import Store
+from sottovoce.deployment.terms import without_masks
 from sottovoce.deployment.transports import GrpcTransport
 from sottovoce.errors import SottovoceError
 from sottovoce.experiments.config.toml_file import parse
@@ -64,7 +64,7 @@ def _drawing(joining: Joining, folder: Path) -> dict[str, Any]:
     """Where random numbers come from: the simulation's, if the rehearsal saved them, else the operating system."""
     if not (folder / DRAWS).is_dir() or joining.name not in joining.names:
         return {}
-    run, lattice = unmasked(joining.parts.run), Lattice(joining.agreement.fraction_bits)
+    run, lattice = without_masks(joining.parts.run), Lattice(joining.agreement.fraction_bits)
     draws, number = SavedDraws(folder / DRAWS, run), joining.names.index(joining.name)
     return {
         "randomness": lambda session: Rehearsed(run, lattice, draws, number),
