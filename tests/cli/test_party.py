@@ -218,6 +218,28 @@ def test_a_run_goes_on_with_the_records_with_which_it_began_and_no_others(wards)
             take_part(joined(), place, data=data)
 
 
+def test_a_file_that_is_exchanged_after_it_was_read_does_not_lend_a_run_its_digest(wards):
+    """The ledger says which records a run may go on with: those that it learnt from, not those that lay at the same place a moment later."""
+    data, members = wards / "east.csv", load_roster(wards / "roster.json")
+    first = data.read_text()
+
+    def joined():
+        return prepare_joining(read(wards / "wards.toml"), members, "east", data)
+
+    with Store.open(wards / "east.ledger") as store:
+        identity = load_identity("east", wards / "keys-east")
+        place = Place(identity=identity, roster=members, store=store, transport=NoLine(), folder=wards)
+        begun = joined()
+        data.write_text(first.replace("yes", "no"))
+        with pytest.raises(ConnectionError):
+            take_part(begun, place, data=data)
+        with pytest.raises(ConfigError, match="began with another file"):
+            take_part(joined(), place, data=data)
+        data.write_text(first)
+        with pytest.raises(ConnectionError):  # the records with which it began
+            take_part(joined(), place, data=data)
+
+
 @pytest.mark.slow
 def test_three_parties_learn_together_and_the_ledgers_say_so(sottovoce, wards):
     digest = json.loads(sottovoce(*words_of("east", "--json")).stdout)["digest"]

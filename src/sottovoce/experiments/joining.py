@@ -1,6 +1,6 @@
 """One party of a run that a file describes: what it is asked to agree to, what that costs it, and how it then takes part.
 
-    joining = prepare_joining(config, roster, "hospital-3", "my.csv")      nothing is sent, nothing is reserved
+    joining = prepare_joining(config, roster, "hospital-3", "my.csv")      reads the file, once; nothing is sent, nothing is reserved
     joining.agreement.digest                                               what people compare before they accept
     take_part(joining, place, data="my.csv")                               reserves, and runs until it is done
     write_own_model(joining, served.model, folder)
@@ -152,7 +152,7 @@ def take_part(
     Args:
         joining: what this party has accepted.
         place: who and where it is.
-        data: its file, of which the ledger keeps a digest; None where there is none.
+        data: its file, named where it has to be put back; the ledger keeps a digest of the records that were read from it, and it is not read again.
         randomness: in rehearsals and tests, where random numbers come from; None: the operating system.
         coin: in rehearsals, the public coin of a simulation; None: that of the agreement.
         progress: told from time to time.
@@ -164,7 +164,8 @@ def take_part(
         ProtocolError, StoreError: as `run_party`.
     """
     agreed, ledger = joining.agreement, Ledger(place.store)
-    _refuse_other_records(ledger, agreed, data)
+    records = _digest_of(joining.problem, ledger)
+    _refuse_other_records(ledger, agreed, records, data)
 
     def reserve() -> Reservation:
         observer = "nobody's records" if joining.deployed is None else joining.deployed.guarantee.observer
@@ -175,7 +176,7 @@ def take_part(
             unit=agreed.protection.unit,
             adjacency=agreed.protection.adjacency,
             observer=observer,
-            data="" if data is None else ledger.data_digest(data),
+            data=records,
         )
 
     if joining.parts.run.algorithm.aggregation is not None:
@@ -202,15 +203,29 @@ def take_part(
     )
 
 
-def _refuse_other_records(ledger: Ledger, agreed: Agreement, data: Path | None) -> None:
+def _digest_of(problem: Problem | None, ledger: Ledger) -> str:
+    """The digest of the records that this party learns from; empty where it has none.
+
+    Of what was read, not of the file: one that is exchanged between two readings would give a run the digest of records that it never saw.
+    """
+    if problem is None:
+        return ""
+    own = own_of(problem)
+    parts = [np.ascontiguousarray(part) for part in problem.records(own.data, np.arange(own.records))]
+    return ledger.keyed_digest(
+        chunk for part in parts for chunk in (f"{part.dtype} {part.shape} ".encode(), part.tobytes())
+    )
+
+
+def _refuse_other_records(ledger: Ledger, agreed: Agreement, records: str, data: Path | None) -> None:
     """Refuse to go on with other records than a run began with: what was reserved is what THEY can cost, and fewer of them would cost more."""
     begun = ledger.store.run(agreed.digest)
-    if begun is None or begun.status != "running" or data is None:
+    if begun is None or begun.status != "running":
         return
     reserved = ledger.standing()[begun.entry]
-    if reserved.data != ledger.data_digest(data):
+    if reserved.data != records:
         raise ConfigError(
-            f"the run {brief(agreed.run)!r} began with another file than {brief(str(data), 200)} is now, and its cost was reserved for the records of that one. "
+            f"the run {brief(agreed.run)!r} began with another file than {brief(str(data or 'its share'), 200)} is now, and its cost was reserved for the records of that one. "
             f"Nothing was sent. Put that file back, or end the run with `sottovoce ledger erase` and agree on a new one."
         )
 
