@@ -22,7 +22,8 @@ _SHOWN = (
 def new(
     file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("experiment.toml"),
     template: Annotated[
-        str | None, typer.Option("--template", help="One of peers (the default), federation, gopa, gossip, parties, walk.")
+        str | None,
+        typer.Option("--template", help="One of peers (the default), federation, gopa, gossip, parties, walk."),
     ] = None,
     data: Annotated[
         list[str] | None,
