@@ -39,6 +39,16 @@ def test_scalar_clipping_never_exceeds_the_bound(features, derivative, bound, no
     assert vector_norm(clipped * features, norm) <= bound * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("size", [3.4e306, 1.7e307, 5e307])
+def test_a_factor_that_lost_its_digits_leaves_nothing_outside_of_the_ball(size, norm):
+    """Clip / norm is below the smallest number with all its digits: rounded to the nearest, it is up to half too large."""
+    for clip in (Clip(bound, norm) for bound in (1e-3, 1e-12, 2.6e-17, 7.4e-17)):
+        vector = np.array([size, -size / 3])
+        assert vector_norm(clip_vector(vector, clip), norm) <= clip.bound * (1 + 1e-15)
+        assert vector_norm(clip_scalar(np.asarray(1.0), vector, clip) * vector, norm) <= clip.bound * (1 + 1e-15)
+
+
 @given(arrays(np.float64, 4, elements=st.floats(-100, 100)), st.floats(-100, 100), bounds, st.sampled_from(NORMS))
 def test_scalar_clipping_equals_vector_clipping_of_the_gradient(features, derivative, bound, norm):
     clip = Clip(bound, norm)

@@ -88,7 +88,12 @@ def clip_vector(vector: Array, clip: Clip) -> Array:
     xp = vector.__array_namespace__()
     norms = vector_norm(vector, clip.norm)
     # Dividing by max(||g||, C) instead of ||g|| makes the zero vector safe and the factor exactly 1 inside the ball.
-    return vector * (clip.bound / xp.maximum(norms, xp.full_like(norms, clip.bound)))[..., None]
+    return vector * _whole_digits(xp, clip.bound / xp.maximum(norms, xp.full_like(norms, clip.bound)))[..., None]
+
+
+def _whole_digits(xp: Any, factors: Array) -> Array:
+    """Factors, with 0 for those too small to have all their digits: rounded up, they would leave a huge vector outside of the ball."""
+    return xp.where(factors < xp.finfo(factors.dtype).smallest_normal, xp.zeros_like(factors), factors)
 
 
 def largest_derivative(features: Array, clip: Clip) -> Array:
@@ -107,7 +112,7 @@ def largest_derivative(features: Array, clip: Clip) -> Array:
     xp = features.__array_namespace__()
     norms = vector_norm(features, clip.norm)
     long_enough = norms > clip.bound / _LARGEST_BOUND
-    bounds = clip.bound / xp.where(long_enough, norms, xp.ones_like(norms))
+    bounds = _whole_digits(xp, clip.bound / xp.where(long_enough, norms, xp.ones_like(norms)))
     return xp.where(long_enough, bounds, xp.full_like(norms, _LARGEST_BOUND))
 
 
