@@ -49,7 +49,9 @@ class Step(NamedTuple):
     position: int
     state: np.ndarray
     held: Mapping[str, np.ndarray]
-    published: bool  # whether this agent has published in the round
+
+    def __repr__(self) -> str:
+        return f"<Step at position {self.position}>"
 
 
 class Notebook(Protocol):
@@ -311,7 +313,7 @@ class Agent:
             "witnessed": np.array(sorted(self._seen(transcript)), dtype=np.int64),
         }
         position = STEPS * (self.log.round_ - 1) + step
-        self._notebook.write(Step(position, flatten(self._state), held, Kind.PUBLISH in said))
+        self._notebook.write(Step(position, flatten(self._state), held))
 
 
 def _shown(transcript: Transcript, kind: Kind, number: int) -> bool:

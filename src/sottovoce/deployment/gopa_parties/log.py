@@ -76,6 +76,9 @@ class Ended:
     sum: Total | None
     transcript: Transcript
 
+    def __repr__(self) -> str:
+        return f"<Ended: round {self.round_}, {'no sum' if self.sum is None else f'a sum of {len(self.sum.parties)}'}>"
+
 
 class Log:
     """What one reader knows of a run.

@@ -54,6 +54,9 @@ class Records(NamedTuple):
     own: Own
     randomness: Randomness
 
+    def __repr__(self) -> str:
+        return f"<Records: {self.own!r}>"
+
 
 class _Role(NamedTuple):
     """One start of one role."""

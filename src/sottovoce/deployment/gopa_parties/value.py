@@ -11,6 +11,7 @@ from sottovoce.deployment.gopa import Total
 from sottovoce.deployment.gopa_parties.plan import Plan
 from sottovoce.deployment.integers import signed
 from sottovoce.errors import ProtocolError
+from sottovoce.reprs import short_repr
 
 
 class Contribution(NamedTuple):
@@ -18,6 +19,9 @@ class Contribution(NamedTuple):
 
     value: np.ndarray  # [d] int64, without noise
     own_noise: np.ndarray  # [d] int64
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def first_state(plan: Plan) -> State:
