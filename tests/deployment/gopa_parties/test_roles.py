@@ -6,7 +6,8 @@ import pytest
 import sottovoce as sv
 from deployment.agent.cases import PROBLEM
 from deployment.gopa_parties.roles import AGENTS, LATTICE, SEED, Roles, public_run, same
-from sottovoce.deployment.gopa import Kind, Phase, open_message
+from sottovoce.deployment.gopa import Kind, Message, Phase, open_message, seal
+from sottovoce.deployment.gopa.messages import pack_parties
 
 UNITS = 4.0
 
@@ -174,6 +175,32 @@ def test_witnesses_remember_after_a_crash(roles):
     terms = roles.board.log.transcript.terms
     roles.play(until=lambda r: r.now > terms.publish_until + 500)
     neighbours = roles.board.log.transcript.neighbours[2]
+    for n in neighbours:
+        roles.start(n)
+    roles.play(until=lambda r: r.board.log.round_ == 2)
+    ended = roles.ended[min(neighbours)][0]
+    assert ended.sum is None
+    assert not neighbours & ended.transcript.cosigners
+
+
+def test_witnesses_remember_also_where_a_board_names_the_dropped_early(roles):
+    """A board that hides a publication and ends the phase at once: neighbours that crash later still know that its masks must stay hidden."""
+    phase(roles, Phase.PUBLICATION)
+    roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
+    log = roles.board.log
+    roles.play(until=lambda r: log.transcript.survivors == log.transcript.active - {2})
+    dropped = Message(
+        kind=Kind.DROPS, run=log.transcript.terms.run, round_number=1, sender=roles.keys["board"].public_key,
+        reference=log.transcript.head, payload=pack_parties(frozenset({2})),
+    )  # fmt: skip
+    roles.board.take(seal(dropped, roles.keys["board"].signing_key))
+    roles.show()
+    assert roles.now < log.transcript.terms.publish_until
+    neighbours = log.transcript.neighbours[2]
+    assert (
+        roles.agents[2].to_neighbours(roles.now)[0] == neighbours
+    )  # for those who have lost it before they wrote it down
+    roles.play(until=lambda r: r.now > log.transcript.terms.publish_until + 500)
     for n in neighbours:
         roles.start(n)
     roles.play(until=lambda r: r.board.log.round_ == 2)

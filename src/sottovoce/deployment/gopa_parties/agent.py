@@ -204,8 +204,7 @@ class Agent:
         transcript, raw = self.log.transcript, self._round.said.get(Kind.PUBLISH)
         if transcript is None or raw is None or now > transcript.terms.publish_until:
             return None
-        if transcript.phase is not Phase.PUBLICATION:
-            return None
+        # Not in the phase of publications alone: a board that names dropped agents early would keep neighbours that crash from getting it again.
         self._round.published_here = True
         return transcript.neighbours[self.number] & transcript.active, raw
 
@@ -293,12 +292,14 @@ class Agent:
         """Once nobody hands over publications any more, keep in mind whose have come that the log does not show."""
         if (
             self._round.witnesses_written
-            or transcript.phase is not Phase.PUBLICATION
+            or transcript.phase not in (Phase.PUBLICATION, Phase.COSIGNING)  # a board may name dropped agents early
             or now <= transcript.terms.publish_until
         ):
             return
         self._round.witnesses_written = True
-        if Kind.PUBLISH in self._round.said and self._seen(transcript) & (transcript.active - transcript.survivors):
+        said = self._round.said.keys()
+        needed = Kind.PUBLISH in said and Kind.COSIGN not in said
+        if needed and self._seen(transcript) & (transcript.active - transcript.survivors):
             self._write(_WITNESSED, self._round.said)
 
     def _write(self, step: int, said: Mapping[Kind, bytes]) -> None:
