@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ import pytest
 from sottovoce.deployment.identity import Roster, load_identity, load_roster, new_identity
 from sottovoce.deployment.ledger import Ledger, create_ledger
 from sottovoce.deployment.party import Place
+from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
-from sottovoce.errors import ConfigError
+from sottovoce.errors import BudgetExhausted, ConfigError
 from sottovoce.experiments import prepare_joining, read, take_part
 
 FILE = """
@@ -238,6 +240,21 @@ def test_a_file_that_is_exchanged_after_it_was_read_does_not_lend_a_run_its_dige
         data.write_text(first)
         with pytest.raises(ConnectionError):  # the records with which it began
             take_part(joined(), place, data=data)
+
+
+def test_a_run_does_not_go_on_when_it_is_found_to_cost_more_than_was_reserved(wards):
+    """As after an upgrade that mends an account: what is guaranteed is the reservation, and it would be too small."""
+    data, members = wards / "east.csv", load_roster(wards / "roster.json")
+    joining = prepare_joining(read(wards / "wards.toml"), members, "east", data)
+    dearer = replace(joining.deployed, cost=Cost.gaussian(1.01 * joining.deployed.cost.value))
+    with Store.open(wards / "east.ledger") as store:
+        identity = load_identity("east", wards / "keys-east")
+        place = Place(identity=identity, roster=members, store=store, transport=NoLine(), folder=wards)
+        for _ in range(2):  # begun, and gone on with
+            with pytest.raises(ConnectionError):
+                take_part(joining, place, data=data)
+        with pytest.raises(BudgetExhausted, match="was reserved for the run 'wards-1' when it began"):
+            take_part(replace(joining, deployed=dearer), place, data=data)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from sottovoce.deployment.party import AgentWork, Place, Progress, RelayWork, Se
 from sottovoce.deployment.privacy import Cost, Deployed
 from sottovoce.deployment.store import Meter, Reservation
 from sottovoce.deployment.terms import Agreement, Coin, PublicCoin
-from sottovoce.errors import ConfigError, ProtocolError
+from sottovoce.errors import BudgetExhausted, ConfigError, ProtocolError
 from sottovoce.experiments.agreed import agents_of, agreement_on, members_of
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.guarantee_words import in_words
@@ -34,6 +34,7 @@ from sottovoce.experiments.privacy import statement
 from sottovoce.experiments.without_data import PublicParts, public_parts
 from sottovoce.problems import Problem
 from sottovoce.reprs import short_repr
+from sottovoce.rounding import shown
 from sottovoce.simulation import model_of
 from sottovoce.wording import brief
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sottovoce.deployment.gopa_parties import Records
     from sottovoce.deployment.identity import Session
 
+_ACCOUNTED = 1e-6  # relative: another version of SciPy may compute the same account with other last digits
 RandomnessOf = Callable[["Session | None"], Randomness]
 FOR_ITSELF = "made among parties for one of them: the agreement gives it to nobody else, and the guarantee does not count whoever gets it; not for release"
 
@@ -159,13 +161,14 @@ def take_part(
         moment: for tests that end the process somewhere.
 
     Raises:
-        BudgetExhausted: the ledger does not allow the run; nothing was sent.
+        BudgetExhausted: the ledger does not allow the run, or less was reserved when it began than it costs by this version; nothing was sent.
         ConfigError: the run began with another file of records.
         ProtocolError, StoreError: as `run_party`.
     """
     agreed, ledger = joining.agreement, Ledger(place.store)
     records = _digest_of(joining.problem, ledger)
     _refuse_other_records(ledger, agreed, records, data)
+    _refuse_larger_cost(ledger, joining)
 
     def reserve() -> Reservation:
         observer = "nobody's records" if joining.deployed is None else joining.deployed.guarantee.observer
@@ -227,6 +230,22 @@ def _refuse_other_records(ledger: Ledger, agreed: Agreement, records: str, data:
         raise ConfigError(
             f"the run {brief(agreed.run)!r} began with another file than {brief(str(data or 'its share'), 200)} is now, and its cost was reserved for the records of that one. "
             f"Nothing was sent. Put that file back, or end the run with `sottovoce ledger erase` and agree on a new one."
+        )
+
+
+def _refuse_larger_cost(ledger: Ledger, joining: Joining) -> None:
+    """Refuse to go on with a run of which this program proves less than what was reserved for it, as after an upgrade that mends an account."""
+    begun, delta = ledger.store.run(joining.agreement.digest), ledger.created.delta
+    if begun is None or begun.status != "running" or joining.deployed is None:
+        return
+    reserved = ledger.standing()[begun.entry].cost
+    composed = reserved.kind == "epsilon-delta"
+    found = joining.deployed.cost_at(reserved.at_delta) if composed else joining.deployed.cost
+    if found.epsilon(delta) > reserved.epsilon(delta) * (1.0 + _ACCOUNTED):
+        raise BudgetExhausted(
+            f"epsilon = {shown(reserved.epsilon(delta), 6)} was reserved for the run {brief(joining.agreement.run)!r} when it began, and this version of Sottovoce "
+            f"finds that it costs {shown(found.epsilon(delta), 6)} at delta = {delta:g}. Nothing was sent. End the run with `sottovoce ledger erase`, and agree on a "
+            f"new one."
         )
 
 
