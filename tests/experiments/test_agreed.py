@@ -195,6 +195,15 @@ def test_masked_averages_need_a_board_and_a_beacon():
         agreement(masked, RELAY)
 
 
+def test_a_resolution_under_masks_is_that_of_the_own_noise():
+    masked = config(
+        topology={"kind": "federation"}, algorithm={"kind": "fedavg", "aggregation": "gopa", "partners": "all"},
+        noise={"std": 0.1}, deployment={"fraction_bits": None},
+    )  # fmt: skip
+    made = agreement(masked, [*ROSTER, Entry("board", "board"), Entry("beacon", "beacon")])
+    assert 20 <= np.log2(made.noise.scale * 2**made.fraction_bits) <= 28
+
+
 def test_a_graph_that_another_party_drew_is_taken_from_its_agreement():
     def drawn(seed):
         return config(topology={"kind": "geometric", "radius": 0.75, "seed": seed})

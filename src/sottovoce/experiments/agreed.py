@@ -6,9 +6,19 @@ fraction bits              as the file gives them; else chosen from the size of 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
-from sottovoce.deployment.terms import Agreement, Declared, Member, Promise, Protection, agreement_of, differences
+from sottovoce.deployment.terms import (
+    Agreement,
+    Declared,
+    Member,
+    Promise,
+    Protection,
+    agreement_of,
+    differences,
+    without_masks,
+)
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.deployment import DeploymentSection
@@ -119,12 +129,9 @@ def _section(config: Config) -> DeploymentSection:
 def _fraction_bits(section: DeploymentSection, parts: PublicParts) -> int:
     if section.fraction_bits is not None:
         return section.fraction_bits
-    if parts.run.algorithm.aggregation is not None:
-        raise ConfigError(
-            '[deployment] fraction_bits: this key is missing; it is needed under aggregation = "gopa". With f the own noise should have 2^20 to 2^28 units '
-            "of 2^-f."
-        )
-    return chosen_fraction_bits(parts.experiment, watchers(section))
+    # Masks are whole numbers of any unit: the resolution is that of the own noise under them.
+    alone = replace(parts.experiment, algorithm=without_masks(parts.run).algorithm)
+    return chosen_fraction_bits(alone, watchers(section))
 
 
 def _protection(config: Config, parts: PublicParts) -> Protection:
