@@ -35,7 +35,7 @@ def engine_parts(problem: Any, topology: Any, noise: Any, *, step_size: float) -
     def draws(arrays: Any, t: Any, really: Any, w: Any) -> Any:
         keys = random.round_keys(random.repeat_keys(arrays["seed"], jnp.arange(1), random.NOISE), t, 0)
         scheme, held = plan.noise_plans[0][0], arrays["noise"][0][0]
-        drawn = materialise(really, lambda: draw(scheme, held, None, t, keys, plan.shape, plan.dtype))
+        drawn = materialise(really, lambda: draw(scheme, held, None, t, keys, plan.shape, plan.dtype, None))
         return drawn[:, :, None, :]
 
     def increment(arrays: Any, t: Any, really: Any, w: Any) -> Any:
