@@ -25,11 +25,9 @@ class Signer(Protocol):
     @property
     def public_key(self) -> bytes:
         """32 bytes."""
-        ...
 
     def sign(self, purpose: str, message: bytes) -> bytes:
         """A signature that is good for one purpose."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
