@@ -132,7 +132,7 @@ class Combination:
             Member(name=name, role=roster[name].role, key=roster[name].identity_key.hex()) for name in self.parties
         ]
         declared = Declared(
-            run=self.name, fraction_bits=FRACTION_BITS, collude="all", relay="trusted", releases="own", lost_neighbour="wait",
+            run=self.name, fraction_bits=FRACTION_BITS, collude="all", relay="trusted", releases="own", lost_neighbour="wait", minimum_agents=0, exclude_after=0,
             time_limit=TIME_LIMIT,
         )  # fmt: skip
         whole = self.algorithm == "fedavg, clipped"

@@ -86,6 +86,8 @@ def agreement_on(config: Config, parts: PublicParts, members: Sequence[Member]) 
         relay=section.relay,
         releases=section.releases,  # type: ignore[arg-type]
         lost_neighbour=section.lost_neighbour,
+        minimum_agents=section.minimum_agents or 0,
+        exclude_after=section.silence,
         time_limit=section.time_limit,
     )
     return agreement_of(

@@ -9,7 +9,7 @@ A party computes sensitivity and guarantee itself, from its own records; the agr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +20,15 @@ from sottovoce.deployment.agent import Randomness, Wiring, own_of
 from sottovoce.deployment.identity import Roster
 from sottovoce.deployment.integers import Lattice, SecretRandomness
 from sottovoce.deployment.ledger import Ledger
-from sottovoce.deployment.party import AgentWork, Place, Progress, RelayWork, Served, Work, run_party
+from sottovoce.deployment.party import AgentWork, Course, GoesOn, Place, Progress, RelayWork, Served, Work, run_party
 from sottovoce.deployment.privacy import Cost, Deployed
-from sottovoce.deployment.store import Meter, Reservation
-from sottovoce.deployment.terms import Agreement, Coin, PublicCoin
+from sottovoce.deployment.store import Meter, Reservation, RunRecord
+from sottovoce.deployment.terms import Agreement, Coin, PublicCoin, check_exclusion
 from sottovoce.errors import BudgetExhausted, ConfigError, ProtocolError
 from sottovoce.experiments.agreed import agents_of, agreement_on, members_of
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.guarantee_words import in_words
+from sottovoce.experiments.lost_parties import Stage, check_can_go_on
 from sottovoce.experiments.model_file import KINDS, write_model
 from sottovoce.experiments.own_records import own_guarantee, own_problem
 from sottovoce.experiments.privacy import statement
@@ -114,6 +115,8 @@ def prepare_joining(config: Config, roster: Roster, name: str, data: Path | None
     members = members_of(roster)
     parts = public_parts(config, names=agents_of(roster))
     agreed = agreement_on(config, parts, members)
+    if agreed.lost_neighbour == "exclude":
+        check_exclusion(parts.run)
     role = next((member.role for member in members if member.name == name), None)
     if role is None:
         raise ConfigError(
@@ -126,6 +129,7 @@ def prepare_joining(config: Config, roster: Roster, name: str, data: Path | None
         raise ConfigError(f"{brief(name)} is an agent and learns from its own records. Give its file: --data my.csv")
     problem = own_problem(config, data, agent=agreed.number(name) if data is None else name)
     deployed = own_guarantee(parts, problem, agreement=agreed, agent=name)
+    check_can_go_on(agreed, deployed)
     return Joining(config=config, name=name, agreement=agreed, parts=parts, problem=problem, deployed=deployed)
 
 
@@ -201,9 +205,25 @@ def take_part(
         lambda session: _work(joining, session, randomness, coin),
         reserve=reserve,
         spent=_meter(joining),
+        goes_on=_goes_on(joining, randomness, coin) if agreed.lost_neighbour == "exclude" else None,
         progress=progress,
         moment=moment,
     )
+
+
+def _goes_on(joining: Joining, randomness: RandomnessOf | None, coin: Coin | None) -> GoesOn:
+    """How this party goes on without those who are lost: what follows, if it costs no more than was reserved."""
+    stages = {joining.agreement.digest: Stage.of(joining.agreement, joining.parts, joining.deployed)}
+
+    def goes_on(now: Course, lost: frozenset[str], after: int, committed: int) -> Course:
+        stage = stages[now.agreement.digest].without(
+            lost, after=after, committed=committed, name=joining.name, problem=joining.problem
+        )
+        stages[stage.agreement.digest] = stage
+        following = replace(joining, agreement=stage.agreement, parts=stage.parts, deployed=stage.deployed)
+        return Course(stage.agreement, lambda session: _work(following, session, randomness, coin), stage.spent_after)
+
+    return goes_on
 
 
 def _digest_of(problem: Problem | None, ledger: Ledger) -> str:
@@ -222,8 +242,8 @@ def _digest_of(problem: Problem | None, ledger: Ledger) -> str:
 
 def _refuse_other_records(ledger: Ledger, agreed: Agreement, records: str, data: Path | None) -> None:
     """Refuse to go on with other records than a run began with: what was reserved is what THEY can cost, and fewer of them would cost more."""
-    begun = ledger.store.run(agreed.digest)
-    if begun is None or begun.status != "running":
+    begun = _running(ledger, agreed)
+    if begun is None:
         return
     reserved = ledger.standing()[begun.entry]
     if reserved.data != records:
@@ -233,10 +253,18 @@ def _refuse_other_records(ledger: Ledger, agreed: Agreement, records: str, data:
         )
 
 
+def _running(ledger: Ledger, agreed: Agreement) -> RunRecord | None:
+    """The run of an agreement as it stands, perhaps under one that follows; None where it is not under way."""
+    first = ledger.store.run(agreed.digest)
+    if first is None:
+        return None
+    return next((run for run in ledger.store.runs() if run.entry == first.entry and run.status == "running"), None)
+
+
 def _refuse_larger_cost(ledger: Ledger, joining: Joining) -> None:
     """Refuse to go on with a run of which this program proves less than what was reserved for it, as after an upgrade that mends an account."""
-    begun, delta = ledger.store.run(joining.agreement.digest), ledger.created.delta
-    if begun is None or begun.status != "running" or joining.deployed is None:
+    begun, delta = _running(ledger, joining.agreement), ledger.created.delta
+    if begun is None or joining.deployed is None:
         return
     reserved = ledger.standing()[begun.entry].cost
     composed = reserved.kind == "epsilon-delta"

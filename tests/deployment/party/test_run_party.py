@@ -36,6 +36,8 @@ def live(parties: Parties, network: MemoryNetwork, name: str, *, time_limit: flo
         canonical=lambda: b"an agreement",
         time_limit=time_limit,
         dimension=parties.run.dimension,
+        lost_neighbour="wait",
+        continues=None,
     )
     wiring = Wiring(parties.run, LATTICE, parties.table)
     with Store.open(parties.store_path(name)) as store:

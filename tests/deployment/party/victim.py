@@ -51,7 +51,13 @@ def live(folder: Path, shape: str, rounds: int, name: str, moment: str) -> None:
     ]
     number, table = names.index(name), Table(7, run.dimension, run.noise.law)
     agreement = SimpleNamespace(
-        digest=DIGEST, run=RUN, canonical=lambda: b"an agreement", time_limit=60, dimension=run.dimension
+        digest=DIGEST,
+        run=RUN,
+        canonical=lambda: b"an agreement",
+        time_limit=60,
+        dimension=run.dimension,
+        lost_neighbour="wait",
+        continues=None,
     )
     wiring = Wiring(run, LATTICE, table, relay_trusted=True)
     counted: Counter[str] = Counter()

@@ -9,7 +9,8 @@ import sottovoce as sv
 from sottovoce.deployment.terms import Agreement, Declared, Member, Promise, Protection, PublicRun, agreement_of
 
 DECLARED = Declared(
-    run="spring", fraction_bits=24, collude="all", relay="untrusted", releases=("agent-0",), lost_neighbour="wait", time_limit=60
+    run="spring", fraction_bits=24, collude="all", relay="untrusted", releases=("agent-0",), lost_neighbour="wait", minimum_agents=0,
+    exclude_after=0, time_limit=60,
 )  # fmt: skip
 PROBLEM = {
     "kind": "logistic_regression",

@@ -110,6 +110,7 @@ def masked_guarantee(plan: Plan, in_the_open: Deployed) -> Deployed:
         guarantee=guarantee,
         cost=last,
         by_position=costs,
+        rounds=None,
         notes=(_EXACT, found.reason) if clipped else (*in_the_open.notes, found.reason),
         rounding=0.0 if clipped else in_the_open.rounding,
         floating_point=0.0 if clipped else in_the_open.floating_point,

@@ -125,6 +125,11 @@ class Session:
         return self._identity.name
 
     @property
+    def digest(self) -> bytes:
+        """Of the agreement that this party has accepted."""
+        return self._digest
+
+    @property
     def identity_key(self) -> bytes:
         """The public identity key of this party."""
         return self._identity.public_key

@@ -6,6 +6,8 @@ Book         the pages of the store that belong to a run;   Journal    what peop
 """
 
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.exclusion import Excluded, Exclusion
+from sottovoce.deployment.party.going_on import Course, GoesOn
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Phase
 from sottovoce.deployment.party.quiet import keep_memory_private, memory_kb
@@ -14,6 +16,7 @@ from sottovoce.deployment.party.run_party import (
     OthersMissing,
     Place,
     Progress,
+    RunEnded,
     Served,
     begun_run,
     run_party,
@@ -23,6 +26,10 @@ from sottovoce.deployment.party.work import AgentWork, RelayWork, Work
 __all__ = [
     "AgentWork",
     "Book",
+    "Course",
+    "Excluded",
+    "Exclusion",
+    "GoesOn",
     "Journal",
     "Onlooker",
     "OthersMissing",
@@ -30,6 +37,7 @@ __all__ = [
     "Place",
     "Progress",
     "RelayWork",
+    "RunEnded",
     "Served",
     "Work",
     "begun_run",

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sottovoce.deployment.identity import Identity, Roster
-from sottovoce.deployment.store import Counters, Current, Meter, Proof, Store
+from sottovoce.deployment.store import Counters, Current, Meter, Proof, Store, succession
 from sottovoce.deployment.store.counters import PURPOSE
+from sottovoce.deployment.terms import Agreement
 
 _RUN_KEY = "run key of "  # before a name: the public key of another party, among what an exchange holds
 
@@ -53,12 +54,30 @@ class Book:
         self._kept, self.run_keys = _without_keys(store.current(digest))
         self._stand(store.counters())
         self._committed = -1 if self._kept is None else self._kept.position
+        self._after = succession.followed_after(store, digest)
+
+    @property
+    def end(self) -> int:
+        """The position after the last exchange."""
+        return self._end
+
+    @property
+    def committed(self) -> int:
+        """The position of the last committed exchange; -1: none."""
+        return self._committed
+
+    @property
+    def follows(self) -> bool:
+        """Whether the run goes on after the last exchange of another agreement, and nothing of this one is committed."""
+        return 0 <= self._committed == self._after
 
     @property
     def taken(self) -> int:
         """How many exchanges are in a committed state."""
         if self.finished:
             return self._end
+        if self.follows:
+            return self._committed + 1
         return 0 if self._committed < 0 else self._committed + self._offset
 
     @property
@@ -124,6 +143,31 @@ class Book:
     def close(self, model: np.ndarray) -> None:
         """Erase the key of the run, and whatever is left beside the model."""
         self._store.finish(self._digest, model)
+
+    def keep_statements(self, statements: Sequence[bytes]) -> None:
+        """Write down what parties have signed about those who are lost."""
+        succession.keep_statements(self._store, self._digest, statements)
+
+    def keep_state(self, state: np.ndarray) -> None:
+        """Write down the state after the last committed exchange, taken, before this party consents to go on from it."""
+        succession.keep_taken(self._store, self._digest, state)
+
+    def kept_state(self) -> np.ndarray | None:
+        """What `keep_state` wrote of the last committed exchange; None: nothing."""
+        return succession.taken_state(self._store, self._digest)
+
+    def statements(self) -> list[bytes]:
+        """What they have signed under this agreement."""
+        return succession.statements_of(self._store, self._digest)
+
+    def certificate(self) -> list[bytes]:
+        """What they have signed when this agreement followed another; empty where it followed none."""
+        return succession.certificate_of(self._store, self._digest)
+
+    def succeed(self, successor: Agreement, run_key: bytes, state: np.ndarray, statements: Sequence[bytes]) -> None:
+        """Go on under the agreement that follows, with the state that the last exchange left."""
+        following = (successor.digest, successor.canonical(), run_key)
+        succession.succeed(self._store, self._digest, *following, state=state, statements=statements)
 
     def seen(self, name: str, proof: Proof) -> None:
         """Take the counters of a greeting.

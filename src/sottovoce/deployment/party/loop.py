@@ -3,6 +3,7 @@
     speak(p)   wait until no receiver of p owes two receipts -> prepare -> ONE transaction -> send, and say what was taken
     hear(p)    wait for the words of all senders of p -> take -> p + 1
     settle     the state is erased; stay until everything is acknowledged
+    go on      those who remain have agreed to go on without somebody who is lost (`going_on`); this loop ends, and another begins
 
 An agent speaks and then hears; a relay hears and then speaks. `taken = n` means that the words of the exchanges 0..n-1 are in a committed state:
 after the transaction of exchange p an agent has taken p, a relay p + 1. A message says so to whom it goes; who sent something in the last exchange
@@ -21,11 +22,13 @@ import numpy as np
 
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.exclusion import bundle, is_about
+from sottovoce.deployment.party.going_on import HAND_ON, GoingOn
 from sottovoce.deployment.party.inbox import Inbox
-from sottovoce.deployment.party.post import Heard, Post, Watch
+from sottovoce.deployment.party.post import Heard, Notice, Post, Watch
 from sottovoce.deployment.party.work import Arrays, Work
 
-Phase = Literal["greet", "speak", "hear", "finish", "settle", "done"]
+Phase = Literal["greet", "speak", "hear", "finish", "settle", "done", "go on"]
 LINGER = 3.0  # seconds in which a party that needs nothing more still answers others
 REMINDER = 0.4  # seconds after which it says again what it has taken to those who may not know
 
@@ -38,7 +41,15 @@ def all_others(work: Work, positions: range) -> frozenset[str]:
 class Loop:
     """One party in one run. `advance` does what can be done now; call it until it returns True."""
 
-    def __init__(self, work: Work, book: Book, post: Post, watch: Watch, measure: Callable[[int, float], None]) -> None:
+    def __init__(
+        self,
+        work: Work,
+        book: Book,
+        post: Post,
+        watch: Watch,
+        measure: Callable[[int, float], None],
+        going_on: GoingOn | None = None,
+    ) -> None:
         """Take up the run where the store has it.
 
         Args:
@@ -47,8 +58,10 @@ class Loop:
             post: how it talks.
             watch: the time, and who looks on.
             measure: called with the position and the seconds of every exchange that is done.
+            going_on: what is agreed on for those who are lost; None: they are waited for.
         """
         self._work, self._book, self._post, self._watch, self._measure = work, book, post, watch, measure
+        self._going_on, self._certificate = going_on, book.certificate()
         self._inbox = Inbox()
         self._heard: dict[str, np.ndarray] = {}
         self._held: Arrays = {}
@@ -71,15 +84,28 @@ class Loop:
         if self.position == self._work.end:
             self.model = self._state
             return "settle"
+        if self._book.follows and not self._work.hears_first:
+            self.position += 1
+            return "speak"
         if not self._work.hears_first:
-            return "hear"
+            if (taken := self._book.kept_state()) is None:
+                return "hear"
+            self._state, self.position = taken, self.position + 1
+            return "speak"
         self.position += 1
         return "hear" if self.position < self._work.end else "finish"
 
+    @property
+    def state(self) -> np.ndarray:
+        """The state after the last exchange that was taken."""
+        return self._state
+
     def awaited(self) -> list[str]:
         """Of whom something is missing, for people who look on."""
+        if self._going_on is not None and (missing := self._going_on.exclusion.missing()):
+            return missing
         if self.phase == "greet":
-            return sorted(name for name in self._needed if not self._post.neighbours[name].ready)
+            return sorted(self._not_greeted())
         if self.phase == "hear":
             return self._inbox.missing(self.position, self._work.senders(self.position))
         if self.phase == "speak":
@@ -93,12 +119,39 @@ class Loop:
             ProtocolError: another party proves that this store was set back, or contradicts itself.
         """
         heard = self._post.receive(self._post.wait(wait))
-        if heard is not None:
+        if isinstance(heard, Notice):
+            self._take_notice(heard)
+        elif heard is not None:
             self._take_in(heard)
+        self._look_for_lost()
         while self._move():
             self.progressed = self._watch.clock()
         self._post.send_due()
-        return self.phase == "done"
+        return self.phase in ("done", "go on")
+
+    def _take_notice(self, notice: Notice) -> None:
+        """Take in what others sign about lost parties; who knows only an older agreement is shown what came after it."""
+        if self._going_on is not None:
+            self._going_on.take(notice)
+        if self._certificate and not is_about(notice.blob, self._post.digest):
+            self._post.tell(notice.sender, bundle(self._certificate), HAND_ON)
+
+    def _look_for_lost(self) -> None:
+        """Go on without those who are lost, as far as all who remain agree."""
+        going_on = self._going_on
+        if going_on is None or self.phase == "done":
+            return
+        idle = self._watch.clock() - self.progressed
+        # Who has its model waits for acknowledgements alone, and votes for others' sake only.
+        awaited = self.awaited() if self.model is None else ()
+        going_on.look(awaited, min(self._book.committed, self._work.end - 1), idle)
+        if (work := going_on.reduced(self._post.session)) is not None:
+            self._work = work
+            self._needed = all_others(work, range(self.position, work.end))
+            self.progressed = self._watch.clock()
+        state = self._state
+        if self.model is None and going_on.done(self.position, self._work.end, lambda: self._book.keep_state(state)):
+            self.phase = "go on"
 
     def _take_in(self, heard: Heard) -> None:
         """Keep words that are needed now or later; what was taken before is only acknowledged again."""
@@ -126,8 +179,12 @@ class Loop:
         }
         return self.phase in steps and steps[self.phase]()
 
+    def _not_greeted(self) -> list[str]:
+        lost = frozenset() if self._going_on is None else self._going_on.lost
+        return [name for name in self._needed - lost if not self._post.neighbours[name].ready]
+
     def _all_greeted(self) -> bool:
-        if not all(self._post.neighbours[name].ready for name in self._needed):
+        if self._not_greeted():
             return False
         self.phase, self._began = self._after_greeting, self._watch.clock()
         self._watch.log("ready", position=self.position)
@@ -148,6 +205,8 @@ class Loop:
     def _speak(self) -> bool:
         position, receivers = self.position, self._work.receivers(self.position)
         if any(self._post.outbox.full(name) for name in receivers):
+            return False
+        if self._going_on is not None and not self._going_on.exclusion.allows(position):
             return False
         spoken = self._work.prepare(position, self._state, self._held, self._heard)
         outgoing = {name: wire.as_bytes(words) for name, words in spoken.words.items()}
@@ -187,6 +246,8 @@ class Loop:
         self._book.finish(self.model)
         self._watch.moment("after finish")
         self._post.written()
+        if self._going_on is not None:
+            self._going_on.exclusion.finish(self._work.end - 1)
         self._state, self._held = np.zeros((0, 0), dtype=np.int64), {}
         for name, _ in self._post.neighbours.items():
             self._post.send_receipt(name)
@@ -197,12 +258,18 @@ class Loop:
         """Leave when everything was acknowledged and nobody waits for a receipt of ours, or after a while of silence."""
         if self._post.write_acknowledgements():
             return True
-        if self._post.outbox.receivers():
+        lost = _nobody if self._going_on is None else self._going_on.is_silent
+        if any(not lost(name) for name in self._post.outbox.receivers()):
             return False
-        if not self._post.all_settled() and self._watch.clock() - self._post.heard_at < LINGER:
+        if not self._post.all_settled(lost) and self._watch.clock() - self._post.heard_at < LINGER:
             self._post.remind_unsettled(REMINDER)
             return False
         assert self.model is not None  # it was made before
         self._book.close(self.model)
         self.phase = "done"
         return True
+
+
+def _nobody(name: str) -> bool:
+    """Who counts as lost where everybody is waited for."""
+    return False

@@ -20,6 +20,7 @@ class Neighbour:
     knows_me: bool = False  # it has taken in the greeting of this start
     due: float = -math.inf  # when it is greeted again
     wait: float = FIRST_WAIT
+    heard: float = -math.inf  # when something genuine of it came last
     settled: bool = False  # it said that it waits for no receipt
     reminded: float = -math.inf
     refusal: str | None = None  # why its last greeting was refused
@@ -41,6 +42,10 @@ class Neighbours:
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
+
+    def forget(self, name: str) -> None:
+        """Have nothing more to do with somebody who is lost."""
+        self._known.pop(name, None)
 
     def items(self) -> Iterator[tuple[str, Neighbour]]:
         """Names and what is known of each."""

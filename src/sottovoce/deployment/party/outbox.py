@@ -32,6 +32,10 @@ class Outbox:
             del kept[position]
         return bool(gone)
 
+    def forget(self, receiver: str) -> None:
+        """Have nothing more for a receiver who is lost."""
+        self._entries.pop(receiver, None)
+
     def full(self, receiver: str) -> bool:
         """Whether a receiver has to acknowledge something before it is sent more."""
         return len(self._entries.get(receiver, {})) >= MOST

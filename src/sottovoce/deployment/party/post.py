@@ -4,12 +4,15 @@ Words are sealed when they leave, never before: after a crash the same integers,
 start. Nothing here draws noise or changes a state.
 """
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from sottovoce.deployment.identity import Session
 from sottovoce.deployment.identity.refusals import DifferentAgreement, DifferentRoster, Equivocation
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.exclusion import LETTER as STATEMENT
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.outbox import Outbox
 from sottovoce.deployment.store import RestoredBackup
@@ -40,6 +43,13 @@ class Heard(NamedTuple):
     content: bytes
 
 
+class Notice(NamedTuple):
+    """A statement about lost parties that came in the open; empty: its sender shows that it knows an older agreement only."""
+
+    sender: str
+    blob: bytes
+
+
 class Post:
     """The mail of one party in one run, and what is not acknowledged of it."""
 
@@ -62,6 +72,17 @@ class Post:
         self._unwritten: set[str] = set()  # whose acknowledgements are not in the file yet
         self.sent_bytes = self.resends = 0
         self.heard_at = watch.clock()  # when something genuine came last
+        self._told: dict[str, tuple[bytes, float]] = {}  # which statements somebody was told last, and when
+
+    @property
+    def session(self) -> Session:
+        """Which greets, seals and opens."""
+        return self._session
+
+    @property
+    def digest(self) -> bytes:
+        """Of the agreement that this party has accepted."""
+        return self._session.digest
 
     @property
     def run_keys(self) -> dict[str, bytes]:
@@ -83,9 +104,9 @@ class Post:
             self.send_receipt(name)
         return True
 
-    def all_settled(self) -> bool:
-        """Whether all neighbours have said that they wait for no receipt of this party."""
-        return all(neighbour.settled for _, neighbour in self.neighbours.items())
+    def all_settled(self, lost: Callable[[str], bool]) -> bool:
+        """Whether all neighbours, but those who count as lost, have said that they wait for no receipt of this party."""
+        return all(neighbour.settled or lost(name) for name, neighbour in self.neighbours.items())
 
     def remind_unsettled(self, every: float) -> None:
         """Say again what was taken to those who may wait for it, every so many seconds."""
@@ -121,16 +142,18 @@ class Post:
         times = [time for time in (self.neighbours.next_due(), self.outbox.next_due()) if time is not None]
         return min([most, *(max(0.0, time - self._watch.clock()) for time in times)])
 
-    def receive(self, timeout: float) -> Heard | None:
-        """Take in one blob; returns words, and deals with everything else.
+    def receive(self, timeout: float) -> Heard | Notice | None:
+        """Take in one blob; returns words and what concerns lost parties, and deals with everything else.
 
         Raises:
             RestoredBackup: another party shows what this one has signed, and this store has not.
             DifferentAgreement, DifferentRoster: a neighbour has other terms, before anything was sent.
         """
         delivery = self._transport.recv(timeout)
-        if delivery is None or delivery.sender not in self.neighbours:
+        if delivery is None:
             return None
+        if delivery.blob[:1] == STATEMENT or delivery.sender not in self.neighbours:
+            return Notice(delivery.sender, delivery.blob if delivery.blob[:1] == STATEMENT else b"")
         try:
             if delivery.blob[:1] != wire.HELLO:
                 return self._opened(delivery.sender, delivery.blob)
@@ -140,10 +163,33 @@ class Post:
         except (DifferentAgreement, DifferentRoster) as error:
             if not self._book.begun:
                 raise
-            self._refused(delivery.sender, error)
+            self.refused(delivery.sender, error)
+            return Notice(delivery.sender, b"")
         except ProtocolError as error:
-            self._refused(delivery.sender, error)
+            self.refused(delivery.sender, error)
         return None
+
+    def tell(self, name: str, statements: bytes, every: float) -> None:
+        """Send statements in the open: new ones at once, and the same again every so many seconds."""
+        now, (told, at) = self._watch.clock(), self._told.get(name, (b"", -math.inf))
+        if statements != told or now >= at + every:
+            self._told[name] = statements, now
+            self._send(name, statements)
+
+    def beat(self, every: float) -> None:
+        """Let all neighbours hear that this party is there, every so many seconds."""
+        now = self._watch.clock()
+        for name, neighbour in self.neighbours.items():
+            if neighbour.ready and now >= neighbour.reminded + every:
+                neighbour.reminded = now
+                self.send_receipt(name)
+
+    def forget(self, name: str) -> None:
+        """Send nothing more to somebody who is lost, and take nothing."""
+        self.outbox.forget(name)
+        self.neighbours.forget(name)
+        self._unwritten.discard(name)
+        self._book.acknowledged(name, self._book.end)
 
     def _greet(self, name: str) -> None:
         neighbour = self.neighbours[name]
@@ -163,10 +209,10 @@ class Post:
             self._answer_refused(sender)
             if not isinstance(error, RestoredBackup):
                 raise
-            self._refused(sender, error)
+            self.refused(sender, error)
             return
         fresh = hello.boot != neighbour.start
-        neighbour.start, neighbour.refusal = hello.boot, None
+        neighbour.start, neighbour.refusal, neighbour.heard = hello.boot, None, self._watch.clock()
         self._known(sender, wire.knows(greeting, self._session.boot), fresh=fresh)
         if greeting.wanted:
             self._greet(sender)
@@ -193,13 +239,16 @@ class Post:
         opened = self._session.open(sender, blob)
         receipt, content = wire.unpacked(opened.payload)
         self._book.noted(sender, receipt.proof)
-        self.neighbours[sender].settled, self.heard_at = receipt.settled, self._watch.clock()
+        self.neighbours[sender].settled = receipt.settled
+        self.heard_at = self.neighbours[sender].heard = self._watch.clock()
         self._known(sender, True)
         self._acknowledge(sender, receipt.taken)
         return Heard(sender, opened.position, content) if opened.kind == wire.WORDS else None
 
-    def _refused(self, sender: str, error: ProtocolError) -> None:
-        self.neighbours[sender].refusal = str(error)
+    def refused(self, sender: str, error: ProtocolError) -> None:
+        """Note what was refused of somebody, and why."""
+        if sender in self.neighbours:
+            self.neighbours[sender].refusal = str(error)
         self._watch.log("refused", sender=sender, reason=str(error), kind=type(error).__name__)
 
     def _acknowledge(self, sender: str, taken: int) -> None:

@@ -2,6 +2,8 @@
 
     reserve, or find the run in the store -> count this start -> greet -> one exchange after the other -> model -> stay until all is acknowledged
 
+Where those who remain go on without somebody who is lost, the same begins again under the agreement that follows, from the exchange after the cut.
+
 Everything that a run needs is handed in: this module reads no configuration and no data, and knows no command line.
 """
 
@@ -16,11 +18,14 @@ import numpy as np
 from sottovoce.deployment.identity import Identity, Roster, Session, fresh_boot, new_run_key
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.exclusion import Exclusion
+from sottovoce.deployment.party.going_on import Course, GoesOn, GoingOn
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Loop, Phase, all_others
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
 from sottovoce.deployment.party.quiet import give_back_free_memory, keep_memory_private, memory_kb
+from sottovoce.deployment.party.succeeded import latest_course
 from sottovoce.deployment.party.work import Work
 from sottovoce.deployment.store import Meter, Reservation, RunRecord, Store
 from sottovoce.deployment.terms import Agreement
@@ -33,6 +38,10 @@ LONGEST_PAUSE = 0.5  # seconds between two looks at the clock
 
 class OthersMissing(ProtocolError):
     """Others were not heard of for as long as the agreement waits. Nothing is lost: the same command goes on."""
+
+
+class RunEnded(OthersMissing):
+    """Others were not heard of for as long as the agreement waits, and it ends the run then."""
 
 
 class Progress(NamedTuple):
@@ -102,6 +111,7 @@ def run_party(
     *,
     reserve: Callable[[], Reservation],
     spent: Callable[[int], Meter],
+    goes_on: GoesOn | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
     moment: Callable[[str], None] = lambda name: None,
 ) -> Served:
@@ -113,28 +123,32 @@ def run_party(
         work_of: makes what it does, from the session that gives keys for shared noise.
         reserve: the entry of the ledger for this run; asked once, before anything is sent.
         spent: position -> the meter after that exchange.
+        goes_on: makes what follows where the agreement excludes those who are lost; refuses what was not reserved.
         progress: told from time to time.
         moment: called before and after everything that a crash could fall into, for tests that end the process there.
 
     Raises:
-        BudgetExhausted: the ledger does not allow the run; nothing was sent.
+        BudgetExhausted: the ledger does not allow the run, and nothing was sent; or going on would cost more than was reserved, and nothing more is sent.
         OthersMissing: others were not heard of within the agreement's time limit; call again to go on.
+        RunEnded: somebody is lost, and the agreement ends the run then.
+        Excluded: the others go on without this party.
         RestoredBackup: others have seen more of this store than it holds; nothing more is sent.
         ProtocolError: a neighbour has other terms, or contradicts itself.
         StoreError: the disk failed; nothing of the exchange was sent.
     """
     keep_memory_private()
-    record = begun_run(agreement, place.store, reserve)
-    if record.run_key is None:
-        model = place.store.model(agreement.digest)
-        assert model is not None  # a run that was begun and has no key any more is finished
+    begun_run(agreement, place.store, reserve)
+    course = latest_course(Course(agreement, work_of, spent), place.store, place.identity, place.roster, goes_on)
+    if (model := place.store.model(course.agreement.digest)) is not None and not _has_key(place.store, course):
         return Served(model=model, unacknowledged=())
     journal = Journal(place.folder)
     try:
         place.transport.open()
-        return _take_part(
-            agreement, place, record.run_key, work_of, spent, Onlooker(journal, moment), journal, progress
-        )
+        while True:
+            ended = _take_part(course, place, goes_on, Onlooker(journal, moment), journal, progress)
+            if isinstance(ended, Served):
+                return ended
+            course = ended
     finally:
         place.transport.close()
         journal.close()
@@ -145,7 +159,10 @@ def begun_run(agreement: Agreement, store: Store, reserve: Callable[[], Reservat
     record = store.run(agreement.digest)
     if record is None:
         return store.begin_run(agreement.digest, agreement.run, agreement.canonical(), reserve(), new_run_key())
-    if record.status == "cancelled" or (record.run_key is None and store.model(agreement.digest) is None):
+    followed = any(other.entry == record.entry and other.digest != record.digest for other in store.runs())
+    if record.status == "cancelled" or (
+        record.run_key is None and store.model(agreement.digest) is None and not followed
+    ):
         ended = "cancelled" if record.status == "cancelled" else "erased"
         raise ConfigError(
             f"the run {brief(agreement.run)!r} was {ended} in this store, and nothing more is sent in it. Agree on a run with another name."
@@ -153,22 +170,37 @@ def begun_run(agreement: Agreement, store: Store, reserve: Callable[[], Reservat
     return record
 
 
+def _has_key(store: Store, course: Course) -> bool:
+    record = store.run(course.agreement.digest)
+    return record is not None and record.run_key is not None
+
+
 def _take_part(
-    agreement: Agreement,
+    course: Course,
     place: Place,
-    run_key: bytes,
-    work_of: Callable[[Session], Work],
-    spent: Callable[[int], Meter],
+    goes_on: GoesOn | None,
     watch: Onlooker,
     journal: Journal,
     progress: Callable[[Progress], None],
-) -> Served:
+) -> Served | Course:
+    """Take part under one agreement; returns the model, or what follows it."""
+    agreement, record = course.agreement, place.store.run(course.agreement.digest)
+    if record is None or record.run_key is None:
+        raise ConfigError(
+            f"the run {brief(agreement.run)!r} was erased in this store, and nothing more is sent in it. Agree on a run with another name."
+        )
     largest = wire.PREFIX + 8 * agreement.dimension
     _check_room(place.transport, largest)
     session = Session(
-        place.identity, place.roster, agreement.digest, agreement.run, run_key, fresh_boot(), largest_payload=largest
+        place.identity,
+        place.roster,
+        agreement.digest,
+        agreement.run,
+        record.run_key,
+        fresh_boot(),
+        largest_payload=largest,
     )
-    work = work_of(session)
+    work = course.work_of(session)
     book = Book(
         place.store,
         agreement.digest,
@@ -176,10 +208,11 @@ def _take_part(
         place.roster,
         hears_first=work.hears_first,
         end=work.end,
-        spent=spent,
+        spent=course.spent,
     )
     session.remember(book.run_keys)
     post = Post(session, place.transport, Neighbours(all_others(work, range(work.end))), book, watch)
+    going_on = _going_on(course, place, book, post, watch, goes_on)
     seconds: list[float] = [0.0]
 
     def measure(position: int, took: float) -> None:
@@ -188,18 +221,48 @@ def _take_part(
         seconds[0] = took
         journal.measure(position=position, seconds=round(took, 6), bytes=post.sent_bytes, resends=post.resends)
 
-    loop = Loop(work, book, post, watch, measure)
+    loop = Loop(work, book, post, watch, measure, going_on)
     watch.log("started", boot=book.boots, position=loop.position, party=place.identity.name, run=agreement.run)
     while not loop.advance(LONGEST_PAUSE):
         progress(_progress(loop, post, work.end, seconds[0]))
         if watch.clock() - loop.progressed > agreement.time_limit:
             break
     progress(_progress(loop, post, work.end, seconds[0]))
+    if loop.phase == "go on":
+        return _following(loop, book, going_on, watch)
     missing = loop.awaited()
     watch.log("stopped", phase=loop.phase, position=loop.position, missing=missing, memory_kb=memory_kb())
     if loop.model is None:
-        raise _missing(loop, post, agreement, place.trouble)
+        raise _missing(loop, post, place, agreement, ends=agreement.lost_neighbour == "stop" and book.begun)
     return Served(model=loop.model, unacknowledged=tuple(missing))
+
+
+def _going_on(
+    course: Course, place: Place, book: Book, post: Post, watch: Onlooker, goes_on: GoesOn | None
+) -> GoingOn | None:
+    """What is agreed on for those who are lost; None where they are waited for."""
+    if course.agreement.lost_neighbour != "exclude":
+        return None
+    if goes_on is None:
+        raise ConfigError(
+            "the agreement excludes those who are lost, and nothing says how the run goes on without them. Give goes_on."
+        )
+    exclusion = Exclusion(
+        course.agreement, place.identity, place.roster, kept=book.statements(), keep=book.keep_statements
+    )
+    return GoingOn(course, exclusion, post, watch, goes_on)
+
+
+def _following(loop: Loop, book: Book, going_on: GoingOn | None, watch: Onlooker) -> Course:
+    """Write down, in one transaction, that the run goes on under what all who remain have signed."""
+    assert going_on is not None
+    assert going_on.following is not None  # the loop has ended for it
+    following = going_on.following
+    watch.moment("before going on")
+    book.succeed(following.agreement, new_run_key(), loop.state, going_on.exclusion.statements())
+    watch.moment("after going on")
+    watch.log("goes on", without=sorted(going_on.lost), after=loop.position - 1)
+    return following
 
 
 def _progress(loop: Loop, post: Post, end: int, seconds: float) -> Progress:
@@ -215,14 +278,23 @@ def _check_room(transport: Transport, largest: int) -> None:
         )
 
 
-def _missing(loop: Loop, post: Post, agreement: Agreement, trouble: Callable[[str], str]) -> OthersMissing:
-    """Who was not heard of, with what was refused of them, and why they could not be reached."""
+def _missing(loop: Loop, post: Post, place: Place, agreement: Agreement, *, ends: bool) -> OthersMissing:
+    """Who was not heard of, with what was refused of them, and why they could not be reached; where the agreement says so, the run ends with it."""
     refusals = [f"{name}: {each.refusal}" for name, each in post.neighbours.items() if each.refusal is not None]
     reasons = f" Refused of them: {brief(' '.join(refusals), 600)}" if refusals else ""
-    unreached = [f"{name}: {why}" for name in loop.awaited() if (why := trouble(name))]
+    unreached = [f"{name}: {why}" for name in loop.awaited() if (why := place.trouble(name))]
     reasons += f" Not reached: {brief('; '.join(unreached), 600)}." if unreached else ""
-    return OthersMissing(
+    who = (
         f"Not heard of for {agreement.time_limit} seconds, at exchange {loop.position} of the run {brief(agreement.run)!r}: "
-        f"{', '.join(loop.awaited()) or 'the others'}. Ask them to start, and start this party again with the same command: it goes on where it is. If they "
+        f"{', '.join(loop.awaited()) or 'the others'}."
+    )
+    if ends:
+        place.store.give_up(agreement.digest)
+        return RunEnded(
+            f"{who} The parties agreed that the run ends then: its keys and its state are erased, nothing more is sent, and its cost stays in the ledger. Agree on a new "
+            f"run.{reasons}"
+        )
+    return OthersMissing(
+        f"{who} Ask them to start, and start this party again with the same command: it goes on where it is. If they "
         f"did run, compare digests and rosters with them, and see that their addresses can be reached.{reasons}"
     )

@@ -28,6 +28,7 @@ from sottovoce.deployment.privacy.accounted import Accounted
 from sottovoce.deployment.privacy.cost import Cost
 from sottovoce.deployment.privacy.gradients import GradientArithmetic, gradient_arithmetic
 from sottovoce.deployment.privacy.imperfect import ImperfectTradeoff
+from sottovoce.deployment.privacy.round_costs import SLACK, RoundCosts, round_costs
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.noise import L2Laplace, bind
@@ -39,7 +40,6 @@ Collude = Literal["all", "nobody"] | int
 ReleasedTo = Literal["own", "public"] | Sequence[str]
 
 MOST_COALITIONS = 200  # beyond, all others stand for the worst of them
-SLACK = 1e-9  # relative: what float64 does to the numbers of an account, and factors of noise that parties take as whole within 1e-12
 PAGE = "docs/guarantees.md, section 'In whole numbers'"
 
 NO_PROMISE = (
@@ -62,6 +62,7 @@ class Deployed:
         guarantee: for the observer that the parties agreed on.
         cost: the same in the numbers that a ledger keeps.
         by_position: what has been spent after every exchange, at most: a meter, and no guarantee of a run that is cut off by its results.
+        rounds: what every round costs by itself; None where rounds hang together.
         notes: what whole numbers added, and what was not used, in sentences.
         rounding: share of the sensitivity that rounding adds.
         floating_point: share of it that float64 adds.
@@ -71,6 +72,7 @@ class Deployed:
     guarantee: Guarantee
     cost: Cost
     by_position: tuple[Cost, ...]
+    rounds: RoundCosts | None
     notes: tuple[str, ...]
     rounding: float
     floating_point: float
@@ -229,6 +231,7 @@ def _one(accounted: Accounted) -> Deployed:
         guarantee=guarantee,
         cost=_cost(ideal, off),
         by_position=by_position,
+        rounds=round_costs(accounted, each),
         notes=notes,
         rounding=charge,
         floating_point=accounted.computed / exact - 1.0,
@@ -298,6 +301,7 @@ def _infinite(accounted: Accounted, reason: str) -> Deployed:
         guarantee=guarantee,
         cost=Cost.infinite(),
         by_position=(Cost.infinite(),) * run.end,
+        rounds=None,
         notes=(),
         rounding=0.0,
         floating_point=0.0,
@@ -346,11 +350,8 @@ def _in_words(run: PublicRun, collude: Collude, relay_trusted: bool, released_to
     )
     relay = " and the relay" if run.topology.relay and not relay_trusted and run.num_agents > 1 else ""
     given = {"own": "", "public": ", and everybody who gets the final model"}
-    more = (
-        given.get(released_to, ", and those who get the final model")
-        if isinstance(released_to, str)
-        else ", and those who get the final model"
-    )
+    named = ", and those who get the final model"
+    more = given.get(released_to, named) if isinstance(released_to, str) else named
     return f"{who}{relay}{more}"
 
 

@@ -13,7 +13,8 @@ was committed is never committed again; and a run without a committed exchange h
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,8 @@ from sottovoce.deployment.store.values import Current, Meter, Outgoing, Reservat
 from sottovoce.numbers import whole
 
 _COLUMNS = "digest, name, agreement, run_key, entry, status, boots, position, spent"
-_STATE, _HELD, _MODEL = "state", "held", "model"
+STATE, HELD, MODEL = "state", "held", "model"
+TAKEN = "taken"  # the state after the last exchange, where a party has consented to go on from it (`succession`)
 
 
 class Store:
@@ -61,11 +63,8 @@ class Store:
         Raises:
             StoreError: something is there already, or others may write the folder.
         """
-
-        def begin(connection: sqlite3.Connection, name: bytes) -> None:
-            append_entry(connection, linked(0, BEGINNING, first_entry))
-
-        make_database(Path(path), begin)
+        first = linked(0, BEGINNING, first_entry)
+        make_database(Path(path), lambda connection, name: append_entry(connection, first))
 
     @staticmethod
     def open(path: str | Path, *, writer: bool = True, reached: Reached = nothing) -> "Store":
@@ -222,7 +221,8 @@ class Store:
                     f"`outgoing`."
                 )
             free = self._write_waiting(connection)
-            length = keep_arrays(connection, run, _STATE, {"": state}) + keep_arrays(connection, run, _HELD, held)
+            drop_arrays(connection, run, (TAKEN,))
+            length = keep_arrays(connection, run, STATE, {"": state}) + keep_arrays(connection, run, HELD, held)
             length += keep_outgoing(connection, run, position, outgoing, free)
             drop(connection, free)
             connection.execute(
@@ -240,8 +240,8 @@ class Store:
         with self._database.reading() as connection:
             run = number_of(connection, digest)
             (position,) = connection.execute("SELECT position FROM runs WHERE run = ?", (run,)).fetchone()
-            states = kept_arrays(connection, run, _STATE)
-            return Current(position, states[""], kept_arrays(connection, run, _HELD)) if states else None
+            states = kept_arrays(connection, run, STATE)
+            return Current(position, states[""], kept_arrays(connection, run, HELD)) if states else None
 
     def outgoing(self, digest: bytes) -> list[Outgoing]:
         """What peers have not acknowledged yet, the oldest first."""
@@ -259,10 +259,8 @@ class Store:
 
     def flush(self) -> None:
         """Write acknowledgements and counters of others that wait for the next transaction."""
-        with self._database.transaction("flush") as connection:
-            drop(connection, self._write_waiting(connection))
+        with self.writing("flush") as connection:
             closed = close_served_runs(connection)
-        self._forget_waiting()
         if closed:
             self._database.erase()
 
@@ -276,15 +274,13 @@ class Store:
         Raises:
             StoreError: the run is not running; or a reader keeps old pages from being erased, which the next opening does.
         """
-        with self._database.transaction("finish") as connection:
+        with self.writing("finish") as connection:
             run = number_of(connection, digest, ("running",))
-            drop(connection, self._write_waiting(connection))
-            drop_arrays(connection, run, (_STATE, _HELD))
+            drop_arrays(connection, run, (STATE, HELD, TAKEN))
             if model is not None:
-                keep_arrays(connection, run, _MODEL, {"": model})
+                keep_arrays(connection, run, MODEL, {"": model})
             connection.execute("UPDATE runs SET status = 'finished' WHERE run = ?", (run,))
             close_served_runs(connection)
-        self._forget_waiting()
         self._database.erase()
 
     def give_up(self, digest: bytes) -> None:
@@ -292,7 +288,7 @@ class Store:
         with self._database.transaction("give up") as connection:
             run = number_of(connection, digest, ("running", "finished"))
             drop_outgoing(connection, run)
-            drop_arrays(connection, run, (_STATE, _HELD))
+            drop_arrays(connection, run, (STATE, HELD, TAKEN))
             connection.execute("UPDATE runs SET status = 'closed', run_key = NULL WHERE run = ?", (run,))
         self._database.erase()
 
@@ -319,7 +315,21 @@ class Store:
     def model(self, digest: bytes) -> np.ndarray | None:
         """What a finished run gave this party."""
         with self._database.reading() as connection:
-            return kept_arrays(connection, number_of(connection, digest), _MODEL).get("")
+            return kept_arrays(connection, number_of(connection, digest), MODEL).get("")
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[sqlite3.Connection]:
+        """One transaction, with what waits to be written; "succeed" overwrites what was dropped."""
+        with self._database.transaction(what) as connection:
+            drop(connection, self._write_waiting(connection))
+            yield connection
+        self._forget_waiting()
+        if what == "succeed":
+            self._database.erase()
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A look at the tables."""
+        return self._database.reading()
 
     # How far this store and those of others have come
 

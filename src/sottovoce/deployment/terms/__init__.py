@@ -2,6 +2,7 @@
 
 from sottovoce.deployment.terms.agreement import (
     Agreement,
+    Continuation,
     Learning,
     Member,
     Network,
@@ -16,10 +17,12 @@ from sottovoce.deployment.terms.differences import differences
 from sottovoce.deployment.terms.public_run import PublicRun, without_masks
 from sottovoce.deployment.terms.rebuilding import topology_of
 from sottovoce.deployment.terms.resolving import Declared, agreement_of, model_digest
+from sottovoce.deployment.terms.succession import check_exclusion, successor
 
 __all__ = [
     "Agreement",
     "Coin",
+    "Continuation",
     "Declared",
     "Learning",
     "Member",
@@ -32,8 +35,10 @@ __all__ = [
     "PublicRun",
     "RoundLinks",
     "agreement_of",
+    "check_exclusion",
     "differences",
     "model_digest",
+    "successor",
     "topology_of",
     "without_masks",
 ]

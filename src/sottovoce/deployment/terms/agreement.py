@@ -24,6 +24,7 @@ from sottovoce.wording import brief
 _LABEL = b"sottovoce/agreement/1\n"
 
 Role = Literal["agent", "relay", "board", "beacon"]
+LostNeighbour = Literal["wait", "stop", "exclude"]
 Schedule = Literal["static", "listed", "dropout", "random_pair"]
 
 
@@ -161,6 +162,23 @@ class Protection:
     same_model: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Which run this one goes on with, without those who were lost.
+
+    Attributes:
+        previous: digest of the agreement before, in hexadecimal.
+        after: position of the last exchange under it; this agreement begins with the next one.
+        excluded: who was lost, by name, in order.
+        began_with: how many agents the run had when it began.
+    """
+
+    previous: str
+    after: int
+    excluded: tuple[str, ...]
+    began_with: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
     """What the parties of a run agree on.
@@ -180,8 +198,11 @@ class Agreement:
         collude: how many others may put together what they know.
         relay: whether the relay is trusted to read messages, and to add noise of its own.
         releases: who is given which model: each agent its own, these members all of them, or everybody.
-        lost_neighbour: what an agent does when another one is not heard of.
+        lost_neighbour: what an agent does when another one is not heard of: wait for it, stop for good, or go on without it.
+        minimum_agents: with fewer agents nobody goes on without the lost ones; 0 where nobody does anyway.
+        exclude_after: seconds of silence after which somebody counts as lost; 0 where nobody is excluded.
         time_limit: seconds that a party waits for the others before it stops.
+        continues: the run that this one goes on with; None at the beginning.
     """
 
     format: int
@@ -198,8 +219,11 @@ class Agreement:
     collude: int | Literal["all"]
     relay: Literal["untrusted", "trusted"]
     releases: Literal["own", "public"] | tuple[str, ...]
-    lost_neighbour: Literal["wait"]
+    lost_neighbour: LostNeighbour
+    minimum_agents: int
+    exclude_after: int
     time_limit: int
+    continues: Continuation | None
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -208,6 +232,11 @@ class Agreement:
         """Collect everything that is wrong and report it at once."""
         if found := list(faults(self)):
             raise ConfigError(f"The agreement cannot be used: {'; '.join(found[:20])}.")
+
+    @property
+    def began_with(self) -> int:
+        """How many agents the run had when it began, before anybody was lost."""
+        return len(self.agents) if self.continues is None else self.continues.began_with
 
     @property
     def agents(self) -> tuple[str, ...]:

@@ -7,16 +7,16 @@ from sottovoce.numbers import is_whole
 from sottovoce.wording import brief
 
 if TYPE_CHECKING:
-    from sottovoce.deployment.terms.agreement import Agreement, Network, RoundLinks
+    from sottovoce.deployment.terms.agreement import Agreement, Continuation, Network, RoundLinks
 
-FORMAT = 1
+FORMAT = 2
 KEY_DIGITS = 64  # of an identity key or a digest, in hexadecimal
 MOST_FRACTION_BITS = 52
 
 
 def faults(given: "Agreement") -> Iterator[str]:
     """Everything that is wrong with an agreement."""
-    for found in (_wrong_members, _wrong_names, _wrong_numbers, _wrong_lengths, _wrong_networks):
+    for found in (_wrong_members, _wrong_names, _wrong_numbers, _wrong_lengths, _wrong_networks, _wrong_losses):
         yield from found(given)
 
 
@@ -96,6 +96,38 @@ def _wrong_networks(given: "Agreement") -> Iterator[str]:
         yield "a round has no exchange"
     for used in given.learning.networks:
         yield from _wrong_network(used, agents)
+
+
+def _wrong_losses(given: "Agreement") -> Iterator[str]:
+    """What is agreed on for the case that somebody is lost."""
+    agents, continues = len(given.agents), given.continues
+    if given.lost_neighbour != "exclude":
+        if given.minimum_agents or given.exclude_after or continues is not None:
+            yield "minimum_agents, exclude_after and a run that goes on belong to lost_neighbour = 'exclude' alone"
+        return
+    if given.learning.parameters.get("aggregation") is not None:
+        yield "sums with masks repair silent agents themselves, and nobody is excluded from them"
+    if not is_whole(given.exclude_after, 1, given.time_limit):
+        yield f"exclude_after is {given.exclude_after}, and from 1 to time_limit ({given.time_limit}) it may be"
+    more_than_half = given.began_with // 2 + 1
+    if not is_whole(given.minimum_agents, more_than_half, None) or agents < given.minimum_agents:
+        yield (
+            f"minimum_agents is {given.minimum_agents} for {agents} agents of {given.began_with}; it is more than half of them, at least "
+            f"{more_than_half}, and no more than there are"
+        )
+    if continues is not None:
+        yield from _wrong_continuation(given, continues)
+
+
+def _wrong_continuation(given: "Agreement", continues: "Continuation") -> Iterator[str]:
+    exchanges = given.rounds * len(given.learning.networks)
+    if not _is_digest(continues.previous) or not is_whole(continues.after, 0, exchanges - 1):
+        yield "the run that this one goes on with is named by its digest and one of its exchanges"
+    lost = set(continues.excluded)
+    if not lost or tuple(sorted(lost)) != continues.excluded or lost & {member.name for member in given.members}:
+        yield "who was lost is named once, in order, and is no member any more"
+    if not is_whole(continues.began_with, len(given.agents) + 1, None):
+        yield "a run that goes on began with more agents"
 
 
 def _wrong_network(used: "Network", agents: int) -> Iterator[str]:

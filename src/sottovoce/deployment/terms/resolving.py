@@ -16,7 +16,9 @@ from sottovoce.algorithms import ALGORITHMS
 from sottovoce.clipping import Clip
 from sottovoce.deployment.terms.agreement import (
     Agreement,
+    Continuation,
     Learning,
+    LostNeighbour,
     Member,
     Network,
     NoiseTerms,
@@ -49,6 +51,8 @@ class Declared:
         relay: whether it is trusted.
         releases: who is given which model.
         lost_neighbour: what an agent does when another one is not heard of.
+        minimum_agents: with fewer nobody goes on without the lost ones; 0 where nobody does anyway.
+        exclude_after: seconds of silence after which somebody counts as lost; 0 where nobody is excluded.
         time_limit: seconds that a party waits for the others.
     """
 
@@ -57,7 +61,9 @@ class Declared:
     collude: int | Literal["all"]
     relay: Literal["untrusted", "trusted"]
     releases: Literal["own", "public"] | tuple[str, ...]
-    lost_neighbour: Literal["wait"]
+    lost_neighbour: LostNeighbour
+    minimum_agents: int
+    exclude_after: int
     time_limit: int
 
 
@@ -68,6 +74,7 @@ def agreement_of(
     members: Sequence[Member],
     protection: Protection,
     problem: Mapping[str, Any],
+    continues: Continuation | None = None,
 ) -> Agreement:
     """The agreement on a run.
 
@@ -77,6 +84,7 @@ def agreement_of(
         members: agents first, in the order of their numbers.
         protection: what is protected, and how little it can change.
         problem: what is learnt, and what the columns of the data mean, as plain values.
+        continues: the run that this one goes on with without those who were lost.
 
     Raises:
         ConfigError: numbers that no agreement can have.
@@ -98,7 +106,10 @@ def agreement_of(
         relay=declared.relay,
         releases=declared.releases,
         lost_neighbour=declared.lost_neighbour,
+        minimum_agents=declared.minimum_agents,
+        exclude_after=declared.exclude_after,
         time_limit=declared.time_limit,
+        continues=continues,
     )
 
 

@@ -1,0 +1,141 @@
+"""How a party's loop goes on without those who are lost: who counts as lost, what is handed on, and when the next agreement holds.
+
+Somebody is lost who is waited for and of whom nothing genuine has come for as long as the agreement says. Parties that wait send each other receipts meanwhile, so
+that whoever is there is heard. A vote waits until it is clear of every neighbour whether it is there, so that who is cut off from many at once does not vote
+against the first of them. Before this party's first exchange nobody counts as lost: not everybody starts at the same time.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from sottovoce.deployment.identity import Session
+from sottovoce.deployment.party.exclusion import Excluded, Exclusion, about, bundle, unbundled
+from sottovoce.deployment.party.post import Notice, Post, Watch
+from sottovoce.deployment.party.work import Work
+from sottovoce.deployment.store import Meter
+from sottovoce.deployment.terms import Agreement
+from sottovoce.errors import ProtocolError
+
+HAND_ON = 1.0  # seconds after which statements are handed on again, where there are no new ones
+BEAT = 1.0  # seconds, at most, between two signs of life of a party that waits
+_BEATS = 8  # of them, at least, before a silent party counts as lost
+
+
+class Course(NamedTuple):
+    """An agreement, and what a party does under it."""
+
+    agreement: Agreement
+    work_of: Callable[[Session], Work]
+    spent: Callable[[int], Meter]
+
+    def __repr__(self) -> str:
+        return f"<Course of {self.agreement.run!r} under {self.agreement.digest.hex()[:16]}>"
+
+
+GoesOn = Callable[
+    [Course, frozenset[str], int, int], Course
+]  # now, who is lost, the cut, what this party had committed -> what follows
+
+
+class GoingOn:
+    """One party's part in going on under one agreement."""
+
+    def __init__(self, course: Course, exclusion: Exclusion, post: Post, watch: Watch, goes_on: GoesOn) -> None:
+        """Begin.
+
+        Args:
+            course: the agreement that holds.
+            exclusion: what parties have signed about those who are lost.
+            post: how this party talks.
+            watch: the time, and who looks on.
+            goes_on: makes what follows; refuses with what the agreement or the ledger does not allow.
+        """
+        self._course, self.exclusion, self._post, self._watch, self._goes_on = course, exclusion, post, watch, goes_on
+        self._began = watch.clock()
+        self._without: frozenset[str] = frozenset()
+        self.following: Course | None = None  # once the cut is known
+
+    @property
+    def lost(self) -> frozenset[str]:
+        """Without whom this party has voted to go on."""
+        return self.exclusion.lost
+
+    def take(self, notice: Notice) -> None:
+        """Take in a statement of this agreement.
+
+        Raises:
+            Excluded: all others go on without this party.
+        """
+        try:
+            for statement in unbundled(notice.blob) if notice.blob else ():
+                if about(statement) == self._course.agreement.digest:
+                    self.exclusion.take(statement)
+        except Excluded:
+            raise
+        except ProtocolError as error:
+            self._post.refused(notice.sender, error)
+
+    def look(self, awaited: Iterable[str], committed: int, idle: float) -> None:
+        """Vote against who is silent for too long, join the votes of others, and hand on what is known.
+
+        Args:
+            awaited: of whom something is missing.
+            committed: the last exchange that this party has committed; -1: none.
+            idle: seconds since this party last achieved something.
+        """
+        limit = self._course.agreement.exclude_after
+        if idle >= (beat := min(BEAT, limit / _BEATS)):
+            self._post.beat(beat)
+        silent = frozenset(name for name in awaited if self.is_silent(name))
+        new = (silent | self.exclusion.joins(self._is_heard)) - self.lost
+        doubtful = any(limit / 2 < self._silence(name) <= limit for name, _ in self._post.neighbours.items())
+        if new and not doubtful and committed >= 0 and self.exclusion.vote(new, committed):
+            self._watch.log("lost", parties=sorted(self.lost), committed=committed)
+        if self.exclusion.statements():
+            known = bundle(self.exclusion.statements())
+            for name, _ in self._post.neighbours.items():
+                self._post.tell(name, known, HAND_ON)
+
+    def reduced(self, session: Session) -> Work | None:
+        """What this party does up to the cut without those who are lost, when that is new; else None.
+
+        Raises:
+            BudgetExhausted: what follows would cost more than was reserved.
+            ConfigError, IncompatibleChoice: those who remain cannot go on.
+        """
+        cut = self.exclusion.cut
+        if cut is None or self._without == self.lost:
+            return None
+        self.following = self._goes_on(self._course, self.lost, cut, self.exclusion.voted_at)
+        self._without = self.lost
+        for name in self.lost:
+            self._post.forget(name)
+        self._watch.log("cut", after=cut, without=sorted(self.lost), follows=self.following.agreement.digest.hex())
+        return self.following.work_of(session)
+
+    def done(self, position: int, end: int, keep_state: Callable[[], None]) -> bool:
+        """Whether the next exchange belongs to the agreement that follows, and all who remain have consented to it.
+
+        Args:
+            position: of the next exchange.
+            end: the position after the last one.
+            keep_state: writes the state after the cut down; called before this party consents.
+        """
+        cut = self.exclusion.cut
+        if cut is None or self.following is None or self._without != self.lost or not position == cut + 1 < end:
+            return False
+        if not self.exclusion.consented:
+            keep_state()  # others go on as soon as this consent is known, and send nothing of the old agreement again
+            self.exclusion.consent(self.following.agreement.digest)
+        return self.exclusion.certain
+
+    def is_silent(self, name: str) -> bool:
+        """Whether a neighbour counts as lost."""
+        return name in self._post.neighbours and not self._is_heard(name)
+
+    def _is_heard(self, name: str) -> bool:
+        return name in self._post.neighbours and self._silence(name) <= self._course.agreement.exclude_after
+
+    def _silence(self, name: str) -> float:
+        """Seconds since something genuine of a neighbour came, or since this party started."""
+        return self._watch.clock() - max(self._post.neighbours[name].heard, self._began)
