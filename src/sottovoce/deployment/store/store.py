@@ -126,7 +126,7 @@ class Store:
 
     def secret(self) -> bytes:
         """The key under which this store takes digests of data files."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return bytes(connection.execute("SELECT secret FROM store").fetchone()[0])
 
     # Runs
@@ -274,14 +274,13 @@ class Store:
         Raises:
             StoreError: the run is not running; or a reader keeps old pages from being erased, which the next opening does.
         """
-        with self.writing("finish") as connection:
+        with self.writing("finish", erases=True) as connection:
             run = number_of(connection, digest, ("running",))
             drop_arrays(connection, run, (STATE, HELD, TAKEN))
             if model is not None:
                 keep_arrays(connection, run, MODEL, {"": model})
             connection.execute("UPDATE runs SET status = 'finished' WHERE run = ?", (run,))
             close_served_runs(connection)
-        self._database.erase()
 
     def give_up(self, digest: bytes) -> None:
         """Erase a run's key, its state and whatever still waits to be sent; what it cost stays in the ledger."""
@@ -318,13 +317,13 @@ class Store:
             return kept_arrays(connection, number_of(connection, digest), MODEL).get("")
 
     @contextmanager
-    def writing(self, what: str) -> Iterator[sqlite3.Connection]:
-        """One transaction, with what waits to be written; "succeed" overwrites what was dropped."""
+    def writing(self, what: str, *, erases: bool = False) -> Iterator[sqlite3.Connection]:
+        """One transaction, with what waits to be written; perhaps what it dropped is overwritten."""
         with self._database.transaction(what) as connection:
             drop(connection, self._write_waiting(connection))
             yield connection
         self._forget_waiting()
-        if what == "succeed":
+        if erases:
             self._database.erase()
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -370,8 +369,6 @@ class Store:
             RestoredBackup: this store has sent more than it remembers.
         """
         self._others.check_not_behind(self.counters(), own_key, proofs)
-
-    # Inside
 
     def _run(self, digest: bytes) -> RunRecord:
         found = self.run(digest)

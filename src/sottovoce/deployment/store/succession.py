@@ -38,7 +38,7 @@ def succeed(
     Raises:
         StoreError: the run is not running, or the successor was begun before.
     """
-    with store.writing("succeed") as connection:
+    with store.writing("succeed", erases=True) as connection:
         run = number_of(connection, digest, ("running",))
         name, entry, position, spent = connection.execute(
             "SELECT name, entry, position, spent FROM runs WHERE run = ?", (run,)
