@@ -12,6 +12,7 @@ from sottovoce.accounting import gaussian
 from sottovoce.deployment.identity import new_identity
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
+from sottovoce.deployment.store.succession import certificate_of, succeed
 
 CREATE = (
     "ledger",
@@ -175,3 +176,21 @@ def test_long_names_fit_the_terminal(sottovoce, created):
     told = sottovoce("ledger", created)
     assert all(len(line) <= 80 for line in told.stdout.splitlines())
     assert "running, exchange 123456" in " ".join(told.stdout.split())
+
+
+def test_a_run_that_went_on_without_somebody_is_one_run(sottovoce, created):
+    with Store.open(created) as store:
+        begun(store, 1, Cost.gaussian(0.5))
+        store.commit(b"\1" * 32, 3, **{**exchange(3), "spent": Cost.gaussian(0.2).describe()})
+        state = np.ones((1, 5), dtype=np.int64)
+        succeed(store, b"\1" * 32, b"\2" * 32, b"what follows", RUN_KEY, state=state, statements=[b"signed"])
+        assert certificate_of(store, b"\2" * 32) == [b"signed"]
+        assert store.outgoing(b"\1" * 32) == []
+    value = json.loads(sottovoce("ledger", created, "--json").stdout)
+    assert (value["runs"], value["entries"][1]["exchange"], value["entries"][1]["status"]) == (1, 3, "running")
+    meter = Cost.gaussian(0.2).epsilon(1e-5)
+    assert meter <= value["spent_meter"] <= meter * (1 + 1e-9)
+    assert "was committed" in sottovoce("ledger", "cancel", created, "run 1").stderr
+    assert sottovoce("ledger", "erase", created, "run 1").exit_code == 0
+    with Store.open(created) as store:
+        assert [run.run_key for run in store.runs()] == [None, None]

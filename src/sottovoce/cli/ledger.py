@@ -211,7 +211,8 @@ def _erase(asked: _Asked, file: str, name: str) -> None:
 
 
 def _run_called(store: "Store", name: str) -> "RunRecord":
-    found = [run for run in store.runs() if name in (run.name, run.digest.hex())]
+    # A run that went on without somebody who was lost has one entry, and stands in the store once for each agreement: the last one counts.
+    found = [*{run.entry: run for run in store.runs() if name in (run.name, run.digest.hex())}.values()]
     if len(found) != 1:
         names = ", ".join(run.name for run in store.runs()) or "none"
         raise ConfigError(
