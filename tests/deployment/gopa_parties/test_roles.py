@@ -198,39 +198,54 @@ def test_a_swallowed_publication_keeps_its_masks(roles):
     assert not neighbours & ended.transcript.repairs.keys()
 
 
-def test_witnesses_remember_after_a_crash(roles):
-    phase(roles, Phase.PUBLICATION)
-    roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
-    over = roles.now + roles.plan.times.publish + 500
-    roles.play(until=lambda r: r.now > over)
-    neighbours = roles.board.log.transcript.neighbours[2]
-    for n in neighbours:
-        roles.start(n)
-    roles.play(until=lambda r: r.board.log.round_ == 2)
-    ended = roles.ended[min(neighbours)][0]
-    assert ended.sum is None
-    assert not neighbours & ended.transcript.cosigners
-
-
-def test_witnesses_remember_also_where_a_board_names_the_dropped_early(roles):
-    """A board that hides a publication and ends the phase at once: neighbours that crash later still know that its masks must stay hidden."""
+@pytest.mark.parametrize("early", [False, True])
+def test_who_was_restarted_does_not_sign_what_it_may_have_forgotten(roles, early):
+    """A board hides a publication, and names its agent dropped, at once or in time; neighbours that had it are restarted once nobody hands it over any more."""
     phase(roles, Phase.PUBLICATION)
     roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
     log = roles.board.log
     roles.play(until=lambda r: log.transcript.survivors == log.transcript.active - {2})
-    dropped = Message(
-        kind=Kind.DROPS, run=log.transcript.terms.run, round_number=1, sender=roles.keys["board"].public_key,
-        reference=log.transcript.head, payload=pack_parties(frozenset({2})),
-    )  # fmt: skip
-    roles.board.take(seal(dropped, roles.keys["board"].signing_key))
-    roles.show()
-    over = roles.now + roles.plan.times.publish + 500
+    over = roles.now + roles.plan.times.publish
+    if early:
+        dropped = Message(
+            kind=Kind.DROPS, run=log.transcript.terms.run, round_number=1, sender=roles.keys["board"].public_key,
+            reference=log.transcript.head, payload=pack_parties(frozenset({2})),
+        )  # fmt: skip
+        roles.board.take(seal(dropped, roles.keys["board"].signing_key))
+        roles.show()
     neighbours = log.transcript.neighbours[2]
-    assert roles.agents[2].to_neighbours()[0] == neighbours  # for those who have lost it before they wrote it down
+    assert roles.agents[2].to_neighbours()[0] == neighbours  # whatever the board says
     roles.play(until=lambda r: r.now > over)
+    assert roles.agents[2].to_neighbours() is None
     for n in neighbours:
         roles.start(n)
     roles.play(until=lambda r: r.board.log.round_ == 2)
     ended = roles.ended[min(neighbours)][0]
     assert ended.sum is None
     assert not neighbours & ended.transcript.cosigners
+
+
+def test_masks_are_revealed_by_who_has_waited_or_has_signed(roles):
+    """A list of dropped agents that enough others have signed does not make an agent reveal masks before its own time."""
+    phase(roles, Phase.PUBLICATION)
+    roles.end(2)
+    log = roles.board.log
+    roles.play(until=lambda r: log.transcript.survivors == log.transcript.active - {2})
+    agent = roles.agents[min(log.transcript.neighbours[2])]
+    transcript, active = agent.log.transcript, agent._round.deadlines.active
+    roles.now = active + roles.plan.times.drops - 1
+    transcript.dropped, transcript.phase = frozenset({2}), Phase.REPAIR  # as if all others had signed
+    assert agent.act() is None
+    roles.now = active + roles.plan.times.drops
+    assert open_message(agent.act()).kind is Kind.REPAIR
+
+
+def test_who_signed_that_others_dropped_reveals_masks_after_a_restart_too(roles):
+    phase(roles, Phase.PUBLICATION)
+    roles.end(2)
+    roles.play(until=lambda r: r.board.log.transcript.phase is Phase.REPAIR)
+    for n in list(roles.agents):
+        roles.start(n)
+    roles.play()
+    assert [ended.sum.parties for ended in roles.ended[0]] == [EVERYBODY - {2}] * 3
+    assert same(roles.models())

@@ -8,12 +8,11 @@ One transaction holds the exchange key of the round, the log as far as it was re
 comes back after a crash therefore has the same key, and says the same bytes again or nothing; a publication is made once, from noise that is drawn for it alone
 and kept nowhere. The store's positions make a second one impossible: a step of a round is written once.
 
-    position = 8 (round - 1) + step,      steps: REGISTER, READY, PUBLISH, whose publications it has, COSIGN, REPAIR
+    position = 8 (round - 1) + step,      steps: REGISTER, READY, PUBLISH, COSIGN, REPAIR
 
 An agent takes part in one opening of a round, the first it was shown and wrote down; what the log shows of its own must be what it has said, or
 somebody else speaks in its name. A publication goes to the neighbours as well (`to_neighbours`), who then refuse to call this agent dropped whatever
-the board does; once the time for publications is over they write down whose they have. When a publication may leave, and when others may call its agent
-dropped, is `deadlines`.
+the board does. When a publication may leave, and when others may call its agent dropped, is `deadlines`.
 """
 
 import contextlib
@@ -37,8 +36,7 @@ from sottovoce.deployment.identity import Identity
 from sottovoce.errors import ProtocolError
 
 STEPS = 8  # positions of a round in the store
-_STEP = {Kind.REGISTER: 0, Kind.READY: 1, Kind.PUBLISH: 2, Kind.COSIGN: 4, Kind.REPAIR: 5}
-_WITNESSED = 3  # the step between publishing and signing who dropped out
+_STEP = {Kind.REGISTER: 0, Kind.READY: 1, Kind.PUBLISH: 2, Kind.COSIGN: 3, Kind.REPAIR: 4}
 
 
 class SpokenFor(ProtocolError):
@@ -77,8 +75,6 @@ class _Round:
     said: dict[Kind, bytes] = field(default_factory=dict)
     exchange: X25519PrivateKey | None = None
     handed: dict[int, bytes] = field(default_factory=dict)  # publications, by whoever brought them
-    witnessed: frozenset[int] = frozenset()  # whose publications were seen before a crash
-    witnesses_written: bool = False
     quiet: str | None = None  # why this agent says nothing more
     published_here: bool = False  # the publication was handed out by this process
 
@@ -167,7 +163,6 @@ class Agent:
         transcript = self.log.transcript
         if transcript is None:
             return None
-        self._write_witnessed(transcript)
         kind = self._turn(transcript)
         if kind is None or self.quiet is not None:
             return None
@@ -238,7 +233,7 @@ class Agent:
         kept = self._notebook.last()
         if kept is None:
             return
-        position, state, held = kept
+        _, state, held = kept
         self._state = unflatten(self._plan.unmasked, state)
         opening, *entries = unpacked(held["log"].tobytes())
         before = int(held["before"][0])
@@ -247,8 +242,6 @@ class Agent:
         self._round = current = self._new_round(opening, before)
         current.exchange = X25519PrivateKey.from_private_bytes(held["exchange"].tobytes())
         current.said = {Kind(raw[0]): raw[1:] for raw in unpacked(held["said"].tobytes())}
-        current.witnessed = frozenset(int(number) for number in held["witnessed"])
-        current.witnesses_written = position % STEPS >= _WITNESSED
         self.read(entries)
 
     def _check_own(self, message: Message, raw: bytes) -> None:
@@ -260,14 +253,13 @@ class Agent:
 
     def _turn(self, transcript: Transcript) -> Kind | None:
         """What this agent has to say in the phase that the log is in."""
-        n = self.number
-        waited = Kind.COSIGN in self._round.said or self._round.deadlines.waited() >= self._plan.times.drops
+        n, sure = self.number, self._round.deadlines.sure
         turns: dict[Phase, tuple[Kind, bool]] = {
             Phase.REGISTRATION: (Kind.REGISTER, True),
             Phase.PREPARATION: (Kind.READY, n in transcript.registered),
             Phase.PUBLICATION: (Kind.PUBLISH, n in transcript.active),
-            Phase.COSIGNING: (Kind.COSIGN, n in transcript.survivors and waited),
-            Phase.REPAIR: (Kind.REPAIR, n in transcript.repairers and waited),
+            Phase.COSIGNING: (Kind.COSIGN, n in transcript.survivors and sure),
+            Phase.REPAIR: (Kind.REPAIR, n in transcript.repairers and (sure or Kind.COSIGN in self._round.said)),
         }
         kind, mine = turns.get(transcript.phase, (Kind.REGISTER, False))
         return kind if mine and kind not in self._round.said else None
@@ -303,37 +295,21 @@ class Agent:
         return party
 
     def _seen(self, transcript: Transcript) -> frozenset[int]:
-        """Whose publications of this round were handed over, now or before a crash."""
-        found = set(self._round.witnessed)
+        """Whose publications of this round were handed over to this process."""
+        found = set()
         for raw in self._round.handed.values():
             with contextlib.suppress(ProtocolError):  # of another round, or nobody's
                 found.add(transcript.check_publication(raw))
         return frozenset(found)
 
-    def _write_witnessed(self, transcript: Transcript) -> None:
-        """Once nobody hands over publications any more, keep in mind whose have come that the log does not show."""
-        if (
-            self._round.witnesses_written
-            or transcript.phase not in (Phase.PUBLICATION, Phase.COSIGNING)  # a board may name dropped agents early
-            or self._round.deadlines.waited() <= self._plan.times.publish
-        ):
-            return
-        self._round.witnesses_written = True
-        said = self._round.said.keys()
-        needed = Kind.PUBLISH in said and Kind.COSIGN not in said
-        if needed and self._seen(transcript) & (transcript.active - transcript.survivors):
-            self._write(_WITNESSED, self._round.said)
-
     def _write(self, step: int, said: Mapping[Kind, bytes]) -> None:
-        exchange, transcript = self._round.exchange, self.log.transcript
+        exchange = self._round.exchange
         assert exchange is not None  # drawn when this agent registered
-        assert transcript is not None  # nothing is said between rounds
         held = {
             "exchange": as_array(exchange.private_bytes_raw()),
             "log": as_array(packed([self._round.opening, *self._round.entries])),
             "said": as_array(packed(bytes([kind]) + raw for kind, raw in said.items())),
             "before": np.array([self._round.before], dtype=np.int64),
-            "witnessed": np.array(sorted(self._seen(transcript)), dtype=np.int64),
         }
         position = STEPS * (self.log.round_ - 1) + step
         self._notebook.write(Step(position, flatten(self._state), held))

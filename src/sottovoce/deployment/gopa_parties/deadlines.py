@@ -18,11 +18,12 @@ v, measure how long something takes. A monotonic clock that stands still (a mach
 late, which is why u believes the clock that has gone further. Where its two clocks differ by more than L/8 since READY one of them was set or stood
 still, and u stays silent in this round: a day forward, a day back, a machine that slept.
 
-After a restart the moment of READY is gone. An agent that was ready before says neither READY nor a publication again in that round: written or not, it may
-be late. One that was not is not in anybody's list yet, and goes on. The moment at which who is active was read is gone too; the wait begins again.
+After a restart the moment of READY is gone, and so is what others have handed over since. An agent that was ready before says neither READY nor a
+publication again in that round: written or not, it may be late. Nor does it sign that others dropped out: it may have forgotten that it has their
+publications. What it had signed before, it carries out. One that was not ready is in nobody's list yet, has missed nothing, and goes on.
 
-What time cannot give: that v has the publication by then. Within L/4 it has to reach v, by the board's log or from u itself; whoever can keep both from v
-(a board that swallows it, together with whoever carries blobs between agents) has the masks revealed of an agent that published in time.
+What time cannot give: that v has the publication when it signs. Within L/4 it has to reach v, by the board's log or from u itself; whoever can keep both from
+v (a board that swallows it, together with whoever carries blobs between agents) has the masks revealed of an agent that published in time.
 """
 
 from dataclasses import dataclass
@@ -52,6 +53,11 @@ class Deadlines:
     def publishing(self) -> int:
         """How long this agent has been ready, in milliseconds, by the clock that has gone further."""
         return 0 if self.ready is None else max(self.clock.read().since(self.ready))
+
+    @property
+    def sure(self) -> bool:
+        """Whether everything that may still stand in the way of calling an agent dropped has come to this process by now."""
+        return self.ready is not None and self.waited() >= self.times.drops
 
     def waited(self) -> int:
         """How long this process has known who is active, in milliseconds; -1 if it does not."""

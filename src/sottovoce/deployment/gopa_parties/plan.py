@@ -12,8 +12,7 @@ The agreement's time limit L is divided into eighths, each span measured by whom
     L/8    the board ends registration after the opening, and waits for READY after the draw
     L/2    the board gives a round up in which nobody is active yet, after the opening
     3L/8   an agent publishes at the latest, after its own READY; its two clocks may differ by L/8 until then
-    5L/8   who has not published may be called dropped, after it was read who is active
-    11L/8  the board gives the round up, after the same: who was restarted before anybody was called dropped can still wait its own 5L/8, and sign
+    5L/8   who has not published may be called dropped, after it was read who is active;    L   the board gives the round up, after the same
 
 The two spans that privacy rests on are in the terms of the round, and the terms in every key.
 
@@ -158,7 +157,7 @@ class Plan:
     def times(self) -> Times:
         """How long the parts of a round may take."""
         eighth = 1000 * self.time_limit // 8
-        return Times(register=eighth, ready=eighth, publish=3 * eighth, drops=5 * eighth, end=11 * eighth)
+        return Times(register=eighth, ready=eighth, publish=3 * eighth, drops=5 * eighth, end=8 * eighth)
 
     @cached_property
     def encoding(self) -> FixedPoint:
