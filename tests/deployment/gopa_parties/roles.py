@@ -1,5 +1,6 @@
-"""All roles of a run with GOPA in one process, for tests: real keys, real rules, notebooks that a crash cannot take, and a clock of the test's own."""
+"""All roles of a run with GOPA in one process, for tests: real keys, real rules, notebooks that a crash cannot take, and clocks of the test's own."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import sottovoce as sv
 from deployment.agent.cases import DIMENSION, PROBLEM
 from sottovoce.clipping import Clip
 from sottovoce.deployment.agent import Rehearsed, own_of
-from sottovoce.deployment.gopa_parties import Agent, Beacon, Ended, LogKeeper, Plan
+from sottovoce.deployment.gopa_parties import Agent, Beacon, Clock, Ended, LogKeeper, Plan
 from sottovoce.deployment.identity import new_identity
 from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.terms import PublicRun
@@ -19,7 +20,7 @@ AGENTS, SEED, LATTICE = 5, 11, Lattice(24)
 FEDERATION = sv.topologies.federation(AGENTS)
 LAW = sv.noise.Gaussian(std=0.1)
 NOW = 1_800_000_000_000  # milliseconds since 1970
-NOT_HERE = 10**9
+DAY = 86_400_000  # milliseconds
 
 
 def public_run(*, rounds=3, batch_size=None, gopa=None, law=LAW, **options) -> PublicRun:
@@ -101,7 +102,9 @@ class Roles:
             fraction_bits=LATTICE.fraction_bits,
         )  # fmt: skip
         self.open_run = open_run
-        self.now = NOW
+        self.now = NOW  # true milliseconds; by how much clocks were set or have stood still is the role's
+        self.set: dict[int | str, int] = defaultdict(int)
+        self.slept: dict[int | str, int] = defaultdict(int)
         self.pages = {n: Pages() for n in range(AGENTS)}
         self.ended: dict[int, list[Ended]] = {n: [] for n in range(AGENTS)}
         self.drawn = Drawn()
@@ -114,11 +117,16 @@ class Roles:
         self.start_beacon()
         self.start_board()
 
+    def clock(self, who: int | str) -> Clock:
+        """The clocks of a role: an agent's number, or "board"."""
+        return Clock(wall=lambda: self.now + self.set[who], monotonic=lambda: self.now - self.slept[who])
+
     def start(self, n: int) -> None:
         randomness = Rehearsed(self.open_run, LATTICE, self.draws, n)
         self.agents[n] = Agent(
-            self.plan, self.keys[f"agent-{n}"], own_of(PROBLEM, n), randomness, self.pages[n], self.ended[n].append
-        )
+            self.plan, self.keys[f"agent-{n}"], own_of(PROBLEM, n), randomness, self.pages[n], self.ended[n].append,
+            self.clock(n),
+        )  # fmt: skip
 
     def end(self, n: int) -> None:
         del self.agents[n]
@@ -127,7 +135,7 @@ class Roles:
         self.beacon = Beacon(self.plan, self.keys["beacon"], self.drawn)
 
     def start_board(self) -> None:
-        self.board = LogKeeper(self.plan, self.keys["board"], self.kept)
+        self.board = LogKeeper(self.plan, self.keys["board"], self.kept, self.clock("board"))
 
     def show(self) -> None:
         """Write down new entries, and let everybody read what they have not read."""
@@ -141,19 +149,19 @@ class Roles:
             self.board.take(raw)
 
     def tick(self) -> None:
-        self.board.tick(self.now, frozenset(self.agents), expected=frozenset(self.agents), beacon=True)
+        self.board.tick(frozenset(self.agents), expected=frozenset(self.agents), beacon=True)
         self.show()
 
     def turn(self) -> None:
         """Let everybody say what they have to say now."""
         self.tick()
         for n, agent in list(self.agents.items()):
-            new = agent.act(lambda: self.now)
-            handed = agent.to_neighbours(self.now)
+            agent.act()
+            handed = agent.to_neighbours()
             for neighbour in () if handed is None else handed[0]:
                 if neighbour in self.agents:
                     self.agents[neighbour].witness(n, handed[1])
-            for raw in {*agent.waiting(self.now), *([] if new is None else [new])}:
+            for raw in agent.waiting():
                 self.post(n, raw)
         value = self.beacon.act()
         if value is not None:

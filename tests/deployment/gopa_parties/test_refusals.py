@@ -44,17 +44,18 @@ def until(roles, phase):
 def test_a_publication_is_made_once_whatever_crashes(roles):
     until(roles, Phase.PUBLICATION)
     agent = roles.agents[2]
-    first = agent.act(lambda: roles.now)
+    first = agent.act()
     assert open_message(first).kind is Kind.PUBLISH
-    assert agent.act(lambda: roles.now) is None
+    assert agent.act() is None
     roles.start(2)
     again = roles.agents[2]
     again.read(roles.kept[again.log.length :])
-    assert again.act(lambda: roles.now) is None
-    assert again.waiting(roles.now) == [first]
+    assert again.act() is None
+    assert again.waiting() == []  # nor sent again, now that nobody knows how long ago it was ready
+    assert agent.waiting() == [first]
     party = again._with_value(again.log.transcript)
     with pytest.raises(SecondPublication):
-        party.publish(now=roles.now)
+        party.publish(now=0)
 
 
 def test_what_an_agent_could_not_write_down_it_does_not_say(roles):
@@ -66,9 +67,9 @@ def test_what_an_agent_could_not_write_down_it_does_not_say(roles):
 
     agent._notebook = SimpleNamespace(write=full)
     with pytest.raises(OSError, match="no space"):
-        agent.act(lambda: roles.now)
-    assert agent.waiting(roles.now) == []
-    assert agent.to_neighbours(roles.now) is None
+        agent.act()
+    assert agent.waiting() == []
+    assert agent.to_neighbours() is None
 
 
 def test_a_message_in_ones_name_stops_an_agent(roles):
@@ -118,16 +119,6 @@ def test_an_opening_that_does_not_follow_is_refused(change, keys):
         log.append(raw)
 
 
-def test_an_opening_far_ahead_of_ones_clock_is_not_joined(roles):
-    opening = signed_opening(roles.keys["board"], roles.plan, 1, NOW, Log(roles.plan).head)
-    agent = roles.agents[0]
-    agent.read([opening])
-    ahead = roles.plan.times.end // 8
-    assert agent.act(lambda: NOW - ahead - 1) is None
-    assert agent.act(lambda: NOW + roles.plan.times.publish + 1) is None
-    assert open_message(agent.act(lambda: NOW - ahead)).kind is Kind.REGISTER
-
-
 def test_nobody_else_plays_board_or_beacon(keys):
     plan = plan_for(public_run(), keys)
     with pytest.raises(ConfigError, match="not the board"):
@@ -142,12 +133,12 @@ def test_a_beacon_has_one_value_for_a_round_whatever_history_it_is_shown(tmp_pat
     (value,) = first.drawn.values
     keeper = LogKeeper(first.plan, first.keys["board"], [])
     everybody = frozenset(range(AGENTS))
-    keeper.tick(first.now + 7, everybody, expected=everybody, beacon=True)
+    keeper.tick(everybody, expected=everybody, beacon=True)
     for n in range(AGENTS):
         agent = Agent(first.plan, first.keys[f"agent-{n}"], own_of(PROBLEM, n), first.agents[n]._randomness, Pages())
         agent.read(keeper.entries)
-        keeper.take(agent.act(lambda: first.now))
-    keeper.tick(first.now + 8, everybody, expected=everybody, beacon=True)
+        keeper.take(agent.act())
+    keeper.tick(everybody, expected=everybody, beacon=True)
     assert keeper.log.transcript.phase is Phase.DRAWING
     first.start_beacon()
     first.beacon.read(keeper.entries)
@@ -169,9 +160,9 @@ def test_numbers_that_are_not_finite_keep_an_agent_quiet(roles):
     agent = roles.agents[2]
     broken = replace(agent._own, data={name: np.full_like(values, np.inf) for name, values in agent._own.data.items()})
     agent._own = broken
-    assert agent.act(lambda: roles.now) is None
+    assert agent.act() is None
     assert "NaN or infinite" in agent.quiet
-    assert agent.waiting(roles.now) == []
+    assert agent.waiting() == []
 
 
 class TestWire:
@@ -273,7 +264,7 @@ def desk(tmp_path, keys):
 
 def test_a_reader_says_nothing_before_it_has_the_whole_log(desk):
     everybody = frozenset(range(AGENTS))
-    desk.keeper.tick(NOW, everybody, expected=everybody, beacon=True)
+    desk.keeper.tick(everybody, expected=everybody, beacon=True)
     assert desk.serving.write_and_show(0.5, lambda moment: None)
     reader = desk.reader()
     assert not reader.current

@@ -43,19 +43,44 @@ def test_all_agents_end_with_the_model_of_the_simulation(roles):
     assert [ended.sum.parties for ended in roles.ended[0]] == [frozenset(range(AGENTS))] * 3
 
 
-@pytest.mark.parametrize("when", [Phase.REGISTRATION, Phase.PREPARATION, Phase.PUBLICATION])
-def test_an_agent_that_crashes_and_returns_in_time_changes_nothing(roles, when):
+def said_once(roles) -> bool:
+    """Whether nobody said any step of any round in two versions."""
+    said = {(n, open_message(raw).kind, open_message(raw).round_number, raw) for n, raw in roles.sent}
+    return len(said) == len({step[:3] for step in said})
+
+
+EVERYBODY = frozenset(range(AGENTS))
+
+
+@pytest.mark.parametrize(
+    ("when", "others"),
+    [(Phase.REGISTRATION, False), (Phase.PREPARATION, False), (Phase.PUBLICATION, True)],
+)
+def test_an_agent_that_crashes_is_in_the_sum_unless_it_was_ready(roles, when, others):
+    """Who had not said that it is ready changes nothing; who had is left out of this sum, and of no other."""
     phase(roles, when, round_=2)
-    before = {raw for number, raw in roles.sent if number == 3}
     roles.end(3)
     roles.start(3)
     roles.play()
     assert same(roles.models())
-    assert np.abs(roles.models()[3] - simulated(roles)).max() / LATTICE.unit < UNITS
-    assert all(ended.sum is not None and len(ended.sum.parties) == AGENTS for ended in roles.ended[0])
-    kinds = [(open_message(raw).kind, open_message(raw).round_number) for raw in {r for n, r in roles.sent if n == 3}]
-    assert len(kinds) == len(set(kinds)), "one step was said in two versions"
-    assert before
+    second = EVERYBODY - {3} if others else EVERYBODY
+    assert [ended.sum.parties for ended in roles.ended[0]] == [EVERYBODY, second, EVERYBODY]
+    if not others:
+        assert np.abs(roles.models()[3] - simulated(roles)).max() / LATTICE.unit < UNITS
+    assert said_once(roles)
+
+
+@pytest.mark.parametrize("written", [Kind.READY, Kind.PUBLISH])
+def test_an_agent_that_crashes_after_it_wrote_that_it_is_ready_stays_silent(roles, written):
+    """Nothing of it had left: it is not active, or it is repaired; in no case does what it wrote leave it later."""
+    phase(roles, {Kind.READY: Phase.PREPARATION, Kind.PUBLISH: Phase.PUBLICATION}[written], round_=2)
+    assert open_message(roles.agents[3].act()).kind is written
+    roles.start(3)
+    roles.play()
+    assert same(roles.models())
+    assert [ended.sum.parties for ended in roles.ended[0]] == [EVERYBODY, EVERYBODY - {3}, EVERYBODY]
+    assert (3 in roles.ended[0][1].transcript.dropped) == (written is Kind.PUBLISH)
+    assert not any(n == 3 and open_message(raw).round_number == 2 and open_message(raw).kind is written for n, raw in roles.sent)  # fmt: skip
 
 
 def test_an_agent_that_does_not_return_is_left_out_and_comes_back_later(roles):
@@ -88,15 +113,18 @@ def test_a_run_goes_on_without_an_agent_that_is_gone_for_good(tmp_path):
 def test_a_process_whose_publication_was_not_heard_stops_before_masks_are_revealed(roles):
     phase(roles, Phase.PUBLICATION)
     roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
+    published = roles.now
     roles.turn()
-    terms = roles.agents[2].log.transcript.terms
-    half = (terms.publish_until + terms.drops_from) // 2
-    assert not roles.agents[2].unheard(half)
-    assert roles.agents[2].unheard(half + 1)
-    assert half + 1 < terms.drops_from
-    assert not roles.agents[1].unheard(half + 1)  # the log shows it
+    ready = roles.agents[2]._round.deadlines.ready.monotonic
+    half = ready + (roles.plan.times.publish + roles.plan.times.drops) // 2
+    roles.now = half
+    assert not roles.agents[2].unheard()
+    roles.now = half + 1
+    assert roles.agents[2].unheard()
+    assert half + 1 < published + roles.plan.times.drops
+    assert not roles.agents[1].unheard()  # the log shows it
     roles.start(2)
-    assert not roles.agents[2].unheard(half + 1)  # this process has sent nothing
+    assert not roles.agents[2].unheard()  # this process has sent nothing
 
 
 def test_the_sum_without_a_dropped_agent_is_that_of_the_others(roles):
@@ -147,13 +175,14 @@ def test_nothing_that_holds_a_publication_leaves_an_agent_too_late(roles):
     roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
     roles.turn()
     agent = roles.agents[2]
-    terms = agent.log.transcript.terms
-    assert any(open_message(raw).kind is Kind.PUBLISH for raw in agent.waiting(terms.publish_until))
-    assert agent.to_neighbours(terms.publish_until) is not None
-    roles.start(2)  # also after a crash
-    for each in (agent, roles.agents[2]):
-        assert each.waiting(terms.publish_until + 1) == []
-        assert each.to_neighbours(terms.publish_until + 1) is None
+    last = agent._round.deadlines.ready.monotonic + roles.plan.times.publish
+    roles.now = last
+    assert any(open_message(raw).kind is Kind.PUBLISH for raw in agent.waiting())
+    assert agent.to_neighbours() is not None
+    roles.now = last + 1
+    assert agent.waiting() == []
+    assert agent.to_neighbours() is None
+    assert "stays silent" in agent.late
 
 
 def test_a_swallowed_publication_keeps_its_masks(roles):
@@ -169,41 +198,54 @@ def test_a_swallowed_publication_keeps_its_masks(roles):
     assert not neighbours & ended.transcript.repairs.keys()
 
 
-def test_witnesses_remember_after_a_crash(roles):
-    phase(roles, Phase.PUBLICATION)
-    roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
-    terms = roles.board.log.transcript.terms
-    roles.play(until=lambda r: r.now > terms.publish_until + 500)
-    neighbours = roles.board.log.transcript.neighbours[2]
-    for n in neighbours:
-        roles.start(n)
-    roles.play(until=lambda r: r.board.log.round_ == 2)
-    ended = roles.ended[min(neighbours)][0]
-    assert ended.sum is None
-    assert not neighbours & ended.transcript.cosigners
-
-
-def test_witnesses_remember_also_where_a_board_names_the_dropped_early(roles):
-    """A board that hides a publication and ends the phase at once: neighbours that crash later still know that its masks must stay hidden."""
+@pytest.mark.parametrize("early", [False, True])
+def test_who_was_restarted_does_not_sign_what_it_may_have_forgotten(roles, early):
+    """A board hides a publication, and names its agent dropped, at once or in time; neighbours that had it are restarted once nobody hands it over any more."""
     phase(roles, Phase.PUBLICATION)
     roles.swallow = lambda number, raw: number == 2 and open_message(raw).kind is Kind.PUBLISH
     log = roles.board.log
     roles.play(until=lambda r: log.transcript.survivors == log.transcript.active - {2})
-    dropped = Message(
-        kind=Kind.DROPS, run=log.transcript.terms.run, round_number=1, sender=roles.keys["board"].public_key,
-        reference=log.transcript.head, payload=pack_parties(frozenset({2})),
-    )  # fmt: skip
-    roles.board.take(seal(dropped, roles.keys["board"].signing_key))
-    roles.show()
-    assert roles.now < log.transcript.terms.publish_until
+    over = roles.now + roles.plan.times.publish
+    if early:
+        dropped = Message(
+            kind=Kind.DROPS, run=log.transcript.terms.run, round_number=1, sender=roles.keys["board"].public_key,
+            reference=log.transcript.head, payload=pack_parties(frozenset({2})),
+        )  # fmt: skip
+        roles.board.take(seal(dropped, roles.keys["board"].signing_key))
+        roles.show()
     neighbours = log.transcript.neighbours[2]
-    assert (
-        roles.agents[2].to_neighbours(roles.now)[0] == neighbours
-    )  # for those who have lost it before they wrote it down
-    roles.play(until=lambda r: r.now > log.transcript.terms.publish_until + 500)
+    assert roles.agents[2].to_neighbours()[0] == neighbours  # whatever the board says
+    roles.play(until=lambda r: r.now > over)
+    assert roles.agents[2].to_neighbours() is None
     for n in neighbours:
         roles.start(n)
     roles.play(until=lambda r: r.board.log.round_ == 2)
     ended = roles.ended[min(neighbours)][0]
     assert ended.sum is None
     assert not neighbours & ended.transcript.cosigners
+
+
+def test_masks_are_revealed_by_who_has_waited_or_has_signed(roles):
+    """A list of dropped agents that enough others have signed does not make an agent reveal masks before its own time."""
+    phase(roles, Phase.PUBLICATION)
+    roles.end(2)
+    log = roles.board.log
+    roles.play(until=lambda r: log.transcript.survivors == log.transcript.active - {2})
+    agent = roles.agents[min(log.transcript.neighbours[2])]
+    transcript, active = agent.log.transcript, agent._round.deadlines.active
+    roles.now = active + roles.plan.times.drops - 1
+    transcript.dropped, transcript.phase = frozenset({2}), Phase.REPAIR  # as if all others had signed
+    assert agent.act() is None
+    roles.now = active + roles.plan.times.drops
+    assert open_message(agent.act()).kind is Kind.REPAIR
+
+
+def test_who_signed_that_others_dropped_reveals_masks_after_a_restart_too(roles):
+    phase(roles, Phase.PUBLICATION)
+    roles.end(2)
+    roles.play(until=lambda r: r.board.log.transcript.phase is Phase.REPAIR)
+    for n in list(roles.agents):
+        roles.start(n)
+    roles.play()
+    assert [ended.sum.parties for ended in roles.ended[0]] == [EVERYBODY - {2}] * 3
+    assert same(roles.models())

@@ -35,7 +35,8 @@ class Terms:
         minimum_parties: a party neither publishes nor helps to repair when fewer would be in the sum.
         minimum_neighbours: the same for its own neighbours in the sum. More than may be corrupted, since a dishonest
             board can choose who drops out.
-        publish_until: last time at which a party publishes, by its own clock; any unit.
+        publish_until: last time at which a party publishes, by its own clock; any unit and any beginning, such as what
+            the party itself said or read before.
         drops_from: first time at which the board may call a party dropped, and others sign it. Later than publish_until
             by more than clocks differ and messages take.
     """

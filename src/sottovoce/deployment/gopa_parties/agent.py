@@ -1,19 +1,18 @@
 """An agent of a run with GOPA: it reads the log, and writes down what it will say before it says it.
 
     read(entries)     follow the board, check everything, move the model when a round has ended
-    act(clock)        the next message, if it is this agent's turn: made, written down in one transaction, and only then handed out
-    waiting(now)      messages that the log does not show yet: the same bytes, to be sent again
+    act()             the next message, if it is this agent's turn: made, written down in one transaction, and only then handed out
+    waiting()         messages that the log does not show yet: the same bytes, to be sent again
 
 One transaction holds the exchange key of the round, the log as far as it was read, every message that was said in the round, and the meter. Whoever
-comes back after a crash therefore has the same key and says the same bytes again; a publication is made once, from noise that is drawn for it alone
+comes back after a crash therefore has the same key, and says the same bytes again or nothing; a publication is made once, from noise that is drawn for it alone
 and kept nowhere. The store's positions make a second one impossible: a step of a round is written once.
 
-    position = 8 (round - 1) + step,      steps: REGISTER, READY, PUBLISH, whose publications it has, COSIGN, REPAIR
+    position = 8 (round - 1) + step,      steps: REGISTER, READY, PUBLISH, COSIGN, REPAIR
 
 An agent takes part in one opening of a round, the first it was shown and wrote down; what the log shows of its own must be what it has said, or
 somebody else speaks in its name. A publication goes to the neighbours as well (`to_neighbours`), who then refuse to call this agent dropped whatever
-the board does; once the time for publications is over they write down whose they have. By its own clock nothing that holds a publication leaves an
-agent after that time, however often it crashed before: others may be revealing its masks by then.
+the board does. When a publication may leave, and when others may call its agent dropped, is `deadlines`.
 """
 
 import contextlib
@@ -26,6 +25,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sottovoce.deployment.agent import Own, Randomness, final_model, flatten, unflatten
 from sottovoce.deployment.gopa import Kind, Message, Party, Phase, Transcript
+from sottovoce.deployment.gopa.refusals import WrongTime
+from sottovoce.deployment.gopa_parties.clock import SYSTEM, Clock
+from sottovoce.deployment.gopa_parties.deadlines import Deadlines
 from sottovoce.deployment.gopa_parties.log import Ended, Log, is_opening
 from sottovoce.deployment.gopa_parties.packing import as_array, packed, unpacked
 from sottovoce.deployment.gopa_parties.plan import Plan
@@ -34,9 +36,7 @@ from sottovoce.deployment.identity import Identity
 from sottovoce.errors import ProtocolError
 
 STEPS = 8  # positions of a round in the store
-_STEP = {Kind.REGISTER: 0, Kind.READY: 1, Kind.PUBLISH: 2, Kind.COSIGN: 4, Kind.REPAIR: 5}
-_WITNESSED = 3  # the step between publishing and signing who dropped out
-_AHEAD = 8  # an opening may lie an eighth of the time limit ahead of this party's clock
+_STEP = {Kind.REGISTER: 0, Kind.READY: 1, Kind.PUBLISH: 2, Kind.COSIGN: 3, Kind.REPAIR: 4}
 
 
 class SpokenFor(ProtocolError):
@@ -70,12 +70,11 @@ class _Round:
 
     opening: bytes
     before: int  # entries of the log before the opening
+    deadlines: Deadlines
     entries: list[bytes] = field(default_factory=list)  # since then
     said: dict[Kind, bytes] = field(default_factory=dict)
     exchange: X25519PrivateKey | None = None
     handed: dict[int, bytes] = field(default_factory=dict)  # publications, by whoever brought them
-    witnessed: frozenset[int] = frozenset()  # whose publications were seen before a crash
-    witnesses_written: bool = False
     quiet: str | None = None  # why this agent says nothing more
     published_here: bool = False  # the publication was handed out by this process
 
@@ -96,6 +95,7 @@ class Agent:
         randomness: Randomness,
         notebook: Notebook,
         ended: Callable[[Ended], None] = lambda ended: None,
+        clock: Clock = SYSTEM,
     ) -> None:
         """Begin, or go on where the notebook ends.
 
@@ -106,19 +106,27 @@ class Agent:
             randomness: where batches and its own noise come from.
             notebook: its store.
             ended: told of every round that ends.
+            clock: this agent's own.
         """
         self._plan, self._identity, self._own, self._randomness = plan, identity, own, randomness
-        self._notebook, self.ended = notebook, ended
+        self._notebook, self.ended, self._clock = notebook, ended, clock
         self.number = plan.agents.index(identity.public_key)
         self.log = Log(plan)
         self._state = first_state(plan)
-        self._round = _Round(b"", 0)
+        self._round = self._new_round(b"", 0)
         self._resume()
 
     @property
     def quiet(self) -> str | None:
         """Why it says nothing more in this round; None while it does."""
         return self._round.quiet
+
+    @property
+    def late(self) -> str | None:
+        """Why what this agent owes the log of this round will not come; None where it may, or is there."""
+        transcript = self.log.transcript
+        owed = transcript is not None and Kind.READY in self._round.said and self.number not in transcript.survivors
+        return self._round.deadlines.late if owed else None
 
     @property
     def model(self) -> np.ndarray:
@@ -136,19 +144,18 @@ class Agent:
             if is_opening(raw):
                 self._open(raw)
             else:
-                self._check_own(self.log.append(raw), raw)
+                self._check_own(message := self.log.append(raw), raw)
                 self._round.entries.append(raw)
+                if message.kind is Kind.FREEZE:
+                    self._round.deadlines.active = self._clock.monotonic()
 
     def witness(self, sender: int, raw: bytes) -> None:
         """Take a publication that its sender hands over; one is kept of each, until the round of it is over."""
         if sender != self.number:
             self._round.handed[sender] = raw
 
-    def act(self, clock: Callable[[], int]) -> bytes | None:
+    def act(self) -> bytes | None:
         """The next message of this agent, if it is its turn; it is written down before it is returned.
-
-        Args:
-            clock: this agent's own, in milliseconds since 1970.
 
         Raises:
             StoreError: it could not be written down; then it may not be sent, and this object is of no more use.
@@ -156,14 +163,15 @@ class Agent:
         transcript = self.log.transcript
         if transcript is None:
             return None
-        self._write_witnessed(transcript, clock())
-        kind = self._turn(transcript, clock())
+        kind = self._turn(transcript)
         if kind is None or self.quiet is not None:
             return None
         if kind is Kind.REGISTER:
             self._round.exchange = X25519PrivateKey.generate()
+        if kind is Kind.READY:
+            self._round.deadlines.ready = self._clock.read()
         try:
-            raw = self._made(kind, transcript, clock)
+            raw = self._made(kind, transcript)
         except ProtocolError as refusal:
             # Not saying anything is always allowed, and what forbids a step now forbids it for the rest of the round.
             self._round.quiet = str(refusal)
@@ -174,21 +182,20 @@ class Agent:
         self._round.published_here |= kind is Kind.PUBLISH
         return raw
 
-    def waiting(self, now: int) -> list[bytes]:
-        """What this agent has said in the current phase and the log does not show."""
+    def waiting(self) -> list[bytes]:
+        """What this agent has said in the current phase and the log does not show, as far as it may leave now."""
         transcript = self.log.transcript
         if transcript is None:
             return []
-        late = now > transcript.terms.publish_until
         found = {
             kind: raw
             for kind, raw in self._round.said.items()
-            if not _shown(transcript, kind, self.number) and not (late and kind is Kind.PUBLISH)
+            if not _shown(transcript, kind, self.number) and not self._too_late(kind)
         }
         self._round.published_here |= Kind.PUBLISH in found
         return [*found.values()]
 
-    def unheard(self, now: int) -> bool:
+    def unheard(self) -> bool:
         """Whether a publication of this process is not in the log long after its time: it may still lie in some queue, which must be emptied.
 
         Half of the time between the last publication and the first revealed mask is left then.
@@ -196,17 +203,23 @@ class Agent:
         transcript = self.log.transcript
         if transcript is None or not self._round.published_here or self.number in transcript.survivors:
             return False
-        terms = transcript.terms
-        return now > terms.publish_until + (terms.drops_from - terms.publish_until) // 2
+        return self._round.deadlines.unheard()
 
-    def to_neighbours(self, now: int) -> tuple[frozenset[int], bytes] | None:
+    def to_neighbours(self) -> tuple[frozenset[int], bytes] | None:
         """Neighbours that should have this agent's publication from itself, and its bytes; None where there is none to hand over now."""
         transcript, raw = self.log.transcript, self._round.said.get(Kind.PUBLISH)
-        if transcript is None or raw is None or now > transcript.terms.publish_until:
+        if transcript is None or raw is None or self._too_late(Kind.PUBLISH):
             return None
         # Not in the phase of publications alone: a board that names dropped agents early would keep neighbours that crash from getting it again.
         self._round.published_here = True
         return transcript.neighbours[self.number] & transcript.active, raw
+
+    def _too_late(self, kind: Kind) -> bool:
+        """Whether something that was said may not leave this process any more: a publication, or the READY that promises one."""
+        return kind in (Kind.READY, Kind.PUBLISH) and self._round.deadlines.check() is not None
+
+    def _new_round(self, opening: bytes, before: int) -> _Round:
+        return _Round(opening, before, Deadlines(self._clock, self._plan.times))
 
     def _open(self, raw: bytes) -> None:
         round_, before = self.log.round_, self.log.length
@@ -214,23 +227,21 @@ class Agent:
         if over is not None:
             self._state = moved(self._plan, self._state, round_, over.sum)
             self.ended(over)
-        self._round = _Round(raw, before)
+        self._round = self._new_round(raw, before)
 
     def _resume(self) -> None:
         kept = self._notebook.last()
         if kept is None:
             return
-        position, state, held = kept
+        _, state, held = kept
         self._state = unflatten(self._plan.unmasked, state)
         opening, *entries = unpacked(held["log"].tobytes())
         before = int(held["before"][0])
         self.log = Log.resume(self._plan, opening, before)
         self.log.open(opening)
-        self._round = current = _Round(opening, before)
+        self._round = current = self._new_round(opening, before)
         current.exchange = X25519PrivateKey.from_private_bytes(held["exchange"].tobytes())
         current.said = {Kind(raw[0]): raw[1:] for raw in unpacked(held["said"].tobytes())}
-        current.witnessed = frozenset(int(number) for number in held["witnessed"])
-        current.witnesses_written = position % STEPS >= _WITNESSED
         self.read(entries)
 
     def _check_own(self, message: Message, raw: bytes) -> None:
@@ -240,32 +251,35 @@ class Agent:
                 "uses the same key, or the store was set back to an older copy. Nothing more is sent; find the other one before going on."
             )
 
-    def _turn(self, transcript: Transcript, now: int) -> Kind | None:
+    def _turn(self, transcript: Transcript) -> Kind | None:
         """What this agent has to say in the phase that the log is in."""
-        opening = self.log.opening
-        assert opening is not None  # a round is open
-        n = self.number
+        n, sure = self.number, self._round.deadlines.sure
         turns: dict[Phase, tuple[Kind, bool]] = {
-            Phase.REGISTRATION: (
-                Kind.REGISTER,
-                opening.time <= now + self._plan.times.end // _AHEAD and now <= transcript.terms.publish_until,
-            ),
+            Phase.REGISTRATION: (Kind.REGISTER, True),
             Phase.PREPARATION: (Kind.READY, n in transcript.registered),
             Phase.PUBLICATION: (Kind.PUBLISH, n in transcript.active),
-            Phase.COSIGNING: (Kind.COSIGN, n in transcript.survivors and now >= transcript.terms.drops_from),
-            Phase.REPAIR: (Kind.REPAIR, n in transcript.repairers),
+            Phase.COSIGNING: (Kind.COSIGN, n in transcript.survivors and sure),
+            Phase.REPAIR: (Kind.REPAIR, n in transcript.repairers and (sure or Kind.COSIGN in self._round.said)),
         }
         kind, mine = turns.get(transcript.phase, (Kind.REGISTER, False))
         return kind if mine and kind not in self._round.said else None
 
-    def _made(self, kind: Kind, transcript: Transcript, clock: Callable[[], int]) -> bytes:
-        party = self._party(transcript)
+    def _made(self, kind: Kind, transcript: Transcript) -> bytes:
+        party, deadlines = self._party(transcript), self._round.deadlines
         if kind is Kind.PUBLISH:
-            party.check_publishable(now=clock())  # before records are touched and noise is drawn, which takes time
-            return self._with_value(transcript).publish(now=clock())
+            self._check_time()
+            party.check_publishable(now=deadlines.publishing())  # before records are touched and noise is drawn
+            made = self._with_value(transcript).publish(now=deadlines.publishing())
+            self._check_time()  # that took time
+            return made
         if kind is Kind.COSIGN:
-            return party.cosign(now=clock())
+            return party.cosign(now=deadlines.waited())
         return {Kind.REGISTER: party.register, Kind.READY: party.ready, Kind.REPAIR: party.repair}[kind]()
+
+    def _check_time(self) -> None:
+        late = self._round.deadlines.check()
+        if late is not None:
+            raise WrongTime(late)
 
     def _with_value(self, transcript: Transcript) -> Party:
         plan, round_ = self._plan, self.log.round_
@@ -281,37 +295,21 @@ class Agent:
         return party
 
     def _seen(self, transcript: Transcript) -> frozenset[int]:
-        """Whose publications of this round were handed over, now or before a crash."""
-        found = set(self._round.witnessed)
+        """Whose publications of this round were handed over to this process."""
+        found = set()
         for raw in self._round.handed.values():
             with contextlib.suppress(ProtocolError):  # of another round, or nobody's
                 found.add(transcript.check_publication(raw))
         return frozenset(found)
 
-    def _write_witnessed(self, transcript: Transcript, now: int) -> None:
-        """Once nobody hands over publications any more, keep in mind whose have come that the log does not show."""
-        if (
-            self._round.witnesses_written
-            or transcript.phase not in (Phase.PUBLICATION, Phase.COSIGNING)  # a board may name dropped agents early
-            or now <= transcript.terms.publish_until
-        ):
-            return
-        self._round.witnesses_written = True
-        said = self._round.said.keys()
-        needed = Kind.PUBLISH in said and Kind.COSIGN not in said
-        if needed and self._seen(transcript) & (transcript.active - transcript.survivors):
-            self._write(_WITNESSED, self._round.said)
-
     def _write(self, step: int, said: Mapping[Kind, bytes]) -> None:
-        exchange, transcript = self._round.exchange, self.log.transcript
+        exchange = self._round.exchange
         assert exchange is not None  # drawn when this agent registered
-        assert transcript is not None  # nothing is said between rounds
         held = {
             "exchange": as_array(exchange.private_bytes_raw()),
             "log": as_array(packed([self._round.opening, *self._round.entries])),
             "said": as_array(packed(bytes([kind]) + raw for kind, raw in said.items())),
             "before": np.array([self._round.before], dtype=np.int64),
-            "witnessed": np.array(sorted(self._seen(transcript)), dtype=np.int64),
         }
         position = STEPS * (self.log.round_ - 1) + step
         self._notebook.write(Step(position, flatten(self._state), held))

@@ -4,16 +4,18 @@ It holds one key, with which it signs openings and ends of phases, and nothing e
 them, so that after a crash it shows the log that it has shown before.
 
     open round t      when the last one is complete or given up, and enough agents are there; the first one when all are
-    end of a phase    when all that are expected have spoken, or at the times of the plan
+    end of a phase    when all that are expected have spoken, or as long after its beginning as the plan says
     give up           a round that cannot go on any more: too few published, or its time is over; it changes nothing
 
-What follows at the end of a phase is no choice of the board's (`gopa.transcript`), and its time does no harm (`plan`).
+What follows at the end of a phase is no choice of the board's (`gopa.transcript`), and when it ends does no harm (`deadlines`). Times are measured by
+the monotonic clock since this process wrote or read the entry that began the phase; a board that was started again waits once more.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
 
 from sottovoce.deployment.gopa import Board, Phase, Transcript
+from sottovoce.deployment.gopa_parties.clock import SYSTEM, Clock
 from sottovoce.deployment.gopa_parties.log import Log, is_opening, signed_opening
 from sottovoce.deployment.gopa_parties.plan import Plan
 from sottovoce.deployment.identity import Identity
@@ -28,17 +30,19 @@ class LogKeeper:
         entries: of the log.
     """
 
-    def __init__(self, plan: Plan, identity: Identity, kept: Sequence[bytes]) -> None:
+    def __init__(self, plan: Plan, identity: Identity, kept: Sequence[bytes], clock: Clock = SYSTEM) -> None:
         """Begin, or go on with the entries that were kept.
 
         Args:
             plan: of the run.
             identity: the board's.
             kept: entries that were written down.
+            clock: the board's.
         """
         if identity.public_key != plan.board:
             raise ConfigError(f"{identity.name} is not the board that the agreement lists. Give the board its own key.")
-        self._plan, self._identity = plan, identity
+        self._plan, self._identity, self._clock = plan, identity, clock
+        self._began: dict[Phase, int] = {}  # when phases of the round began, by the monotonic clock
         self.log = Log(plan)
         self.entries: list[bytes] = []
         self._board: Board | None = None
@@ -60,16 +64,15 @@ class LogKeeper:
             raise ProtocolError("a message came while no round is open; it is ignored.")
         self._append(raw)
 
-    def tick(self, now: int, present: frozenset[int], *, expected: frozenset[int], beacon: bool) -> None:
+    def tick(self, present: frozenset[int], *, expected: frozenset[int], beacon: bool) -> None:
         """End phases and open rounds, as far as it is time.
 
         Args:
-            now: the board's clock, in milliseconds since 1970.
             present: agents that are there: of enough of them a round is opened.
             expected: agents that may be on their way back: registration waits for them.
             beacon: whether the beacon is there.
         """
-        while self._move(now, present, expected, beacon):
+        while self._move(present, expected, beacon):
             pass
 
     def new_entries(self) -> list[bytes]:
@@ -95,7 +98,7 @@ class LogKeeper:
             self.log.open(raw)
             transcript = self.log.transcript
             self._board = None if transcript is None else Board(transcript, self._identity.signing_key)
-            self._round = set()
+            self._round, self._began = set(), {}
         else:
             assert self._board is not None  # an opening comes first
             self._board.post(raw)
@@ -105,41 +108,49 @@ class LogKeeper:
         self.entries.append(raw)
         self._round.add(hashlib.sha256(raw).digest())
         self._unwritten.append(raw)
+        if self.log.transcript is not None:
+            self._began.setdefault(self.log.transcript.phase, self._clock.monotonic())
 
-    def _move(self, now: int, present: frozenset[int], expected: frozenset[int], beacon: bool) -> bool:
+    def _move(self, present: frozenset[int], expected: frozenset[int], beacon: bool) -> bool:
         if self.log.over:
             return False
         transcript = self.log.transcript
-        if transcript is None or transcript.phase is Phase.COMPLETE or self._hopeless(transcript, now):
-            return self._open(now, present, beacon)
-        return self._end_phase(transcript, now, expected)
+        if transcript is None or transcript.phase is Phase.COMPLETE or self._hopeless(transcript):
+            return self._open(present, beacon)
+        return self._end_phase(transcript, expected)
 
-    def _open(self, now: int, present: frozenset[int], beacon: bool) -> bool:
+    def _open(self, present: frozenset[int], beacon: bool) -> bool:
         last = self.log.round_ == self._plan.run.rounds
         needed = len(self._plan.agents) if self.log.round_ == 0 else self._plan.least
         if not last and (len(present) < needed or not beacon):
             return False
-        self._append(signed_opening(self._identity, self._plan, self.log.round_ + 1, now, self.log.head))
+        time = max(0, self._clock.wall())  # a clock may stand before 1970
+        self._append(signed_opening(self._identity, self._plan, self.log.round_ + 1, time, self.log.head))
         return True
 
-    def _hopeless(self, transcript: Transcript, now: int) -> bool:
+    def _hopeless(self, transcript: Transcript) -> bool:
         """Whether a round that is not complete never will be."""
         if transcript.phase is Phase.COSIGNING and len(transcript.survivors) < transcript.terms.minimum_parties:
             return True
-        unpublished = transcript.phase < Phase.PUBLICATION and now > transcript.terms.publish_until
-        return unpublished or now >= self._since(self._plan.times.end)
+        if transcript.phase < Phase.PUBLICATION:
+            return self._since(Phase.REGISTRATION) >= self._plan.times.begin
+        return self._since(Phase.PUBLICATION) >= self._plan.times.end
 
-    def _end_phase(self, transcript: Transcript, now: int, expected: frozenset[int]) -> bool:
+    def _end_phase(self, transcript: Transcript, expected: frozenset[int]) -> bool:
         board, times = self._board, self._plan.times
         assert board is not None  # a round is open
-        late: dict[Phase, tuple[bool, Callable[[], object]]] = {
-            Phase.REGISTRATION: (now >= self._since(times.register), board.close_registration),
-            Phase.PREPARATION: (now >= self._since(times.ready), board.freeze),
-            Phase.PUBLICATION: (now >= transcript.terms.drops_from, lambda: board.close_publication(now=now)),
+        ends: dict[Phase, tuple[int, Callable[[], object]]] = {
+            Phase.REGISTRATION: (times.register, board.close_registration),
+            Phase.PREPARATION: (times.ready, board.freeze),
+            Phase.PUBLICATION: (
+                times.drops,
+                lambda: board.close_publication(now=self._since(Phase.PUBLICATION)),
+            ),
         }
-        if transcript.phase not in late:
+        if transcript.phase not in ends:
             return False
-        over, end = late[transcript.phase]
+        most, end = ends[transcript.phase]
+        over = self._since(transcript.phase) >= most
         waited = self.awaited(expected)
         if transcript.phase is Phase.REGISTRATION:
             waited &= expected
@@ -152,6 +163,6 @@ class LogKeeper:
         self._note(board.log[-1].raw)
         return True
 
-    def _since(self, milliseconds: int) -> int:
-        assert self.log.opening is not None  # a round is open
-        return self.log.opening.time + milliseconds
+    def _since(self, phase: Phase) -> int:
+        """Milliseconds since a phase of this round began, as this process has seen it."""
+        return self._clock.monotonic() - self._began[phase]

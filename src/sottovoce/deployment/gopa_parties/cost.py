@@ -158,6 +158,6 @@ def _observer(plan: Plan) -> str:
 def _timely(plan: Plan) -> tuple[str, ...]:
     seconds = (plan.times.drops - plan.times.publish) / 1000
     return (
-        f"clocks of parties and the delivery of messages differ by less than {seconds:g} seconds, so that nobody's publication is first seen after others "
-        "have begun to reveal masks; publications reach neighbours directly",
+        f"a publication reaches the neighbours of its agent within {seconds:g} seconds, by the board's log or past the board: whoever carries messages between "
+        "agents does not keep it back together with the board. Over one round one of an agent's two clocks measures time, whatever they show",
     )

@@ -3,8 +3,8 @@
     opening    label (24) | digest of the agreement (32) | round (8) | time (8) | head before it (32) | the board's signature (64)
 
 An opening ends the round before it: if that is complete its sum counts, and if not it changes nothing. The opening after the last round ends the run.
-The head before it and its time go into the terms of the round, and with them into every key: two readers that were told different things cannot
-even share a mask.
+All of it goes into the terms of the round, and with them into every key: two readers that were told different things cannot even share a mask. The
+time is the board's, for people who read the log; no rule counts on it.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def signed_opening(identity: Identity, plan: Plan, round_: int, time: int, refer
         identity: the board's.
         plan: of the run.
         round_: from 1; one more than there are ends the run.
-        time: T0, in milliseconds since 1970.
+        time: by the board's clock, in milliseconds since 1970.
         reference: the head of the log.
     """
     body = _HEADER.pack(_LABEL, plan.digest, round_, time, reference)

@@ -7,12 +7,14 @@
 differs between two worlds exactly as the message does. The message is made by the very functions that peers and a relay's agents call (`agent.prepare`),
 of the same run without masks.
 
-A round has one time, T0, which the board says when it opens the round. From it and the agreement's time limit L follow
+The agreement's time limit L is divided into eighths, each span measured by whom it binds, since something that it wrote or read itself (`deadlines`):
 
-    T0 + L/8   the board ends registration       T0 + L/2   last publication, by each party's own clock
-    T0 + L/4   the board fixes who is active     T0 + 3L/4  who has not published may be called dropped;   T0 + L   the round is given up
+    L/8    the board ends registration after the opening, and waits for READY after the draw
+    L/2    the board gives a round up in which nobody is active yet, after the opening
+    3L/8   an agent publishes at the latest, after its own READY; its two clocks may differ by L/8 until then
+    5L/8   who has not published may be called dropped, after it was read who is active;    L   the board gives the round up, after the same
 
-so that clocks and deliveries that differ by less than L/4 do no harm. All of these are in the terms of the round, and the terms in every key.
+The two spans that privacy rests on are in the terms of the round, and the terms in every key.
 
 How many neighbours a party must keep follows from the agreement too. Every agent picks k partners, fewer than the smallest number of agents that is
 enough for a sum, so that a round can be drawn among as few; it keeps as many as can be left when all but that number fall silent.
@@ -40,13 +42,31 @@ _ROUND = b"sottovoce/gopa-parties/1/round\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Milliseconds after a round was opened."""
+    """How long the parts of a round may take, in milliseconds.
+
+    Attributes:
+        register: from the opening to the end of registration.
+        ready: from the draw until it is fixed who is active.
+        publish: from an agent's READY to its publication, at most.
+        drops: from the list of active agents until one may be called dropped, at least.
+        end: from that list until the round is given up.
+    """
 
     register: int
     ready: int
     publish: int
     drops: int
     end: int
+
+    @property
+    def begin(self) -> int:
+        """From the opening until a round is given up in which nobody is active."""
+        return self.register + self.publish
+
+    @property
+    def apart(self) -> int:
+        """How far the clocks of an agent may differ between READY and publication: half of what lies between the two deadlines."""
+        return (self.drops - self.publish) // 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,9 +155,9 @@ class Plan:
 
     @property
     def times(self) -> Times:
-        """When the phases of a round end."""
+        """How long the parts of a round may take."""
         eighth = 1000 * self.time_limit // 8
-        return Times(register=eighth, ready=2 * eighth, publish=4 * eighth, drops=6 * eighth, end=8 * eighth)
+        return Times(register=eighth, ready=eighth, publish=3 * eighth, drops=5 * eighth, end=8 * eighth)
 
     @cached_property
     def encoding(self) -> FixedPoint:
@@ -171,8 +191,8 @@ class Plan:
             out_degree=self.picks,
             minimum_parties=self.least,
             minimum_neighbours=self.least_neighbours,
-            publish_until=opening.time + times.publish,
-            drops_from=opening.time + times.drops,
+            publish_until=times.publish,
+            drops_from=times.drops,
         )
 
 

@@ -32,7 +32,8 @@ class Reader:
     """One role's way to the board.
 
     Attributes:
-        heard: when the board was last heard of, by the watch's clock.
+        heard: when the board was last heard of, in seconds of the clock that all times here are of.
+        grown: when the log was last seen to grow.
         answered: entries of which the board has said that it knows this reader has them.
     """
 
@@ -49,7 +50,7 @@ class Reader:
         """
         self._role, self._board, self._transport, self._book, self._digest = role, board, transport, book, digest
         self._asked, self._total = -math.inf, -1
-        self.heard = now
+        self.heard = self.grown = now
         self.answered = -1
 
     @property
@@ -91,6 +92,7 @@ class Reader:
         length = self._role.log.length
         if shown.first <= length < shown.first + len(shown.entries):
             self._role.read(shown.entries[length - shown.first :])
+            self.grown = now
         elif not shown.entries and shown.first == length:
             self.answered = length
 

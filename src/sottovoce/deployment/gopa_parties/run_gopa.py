@@ -7,7 +7,6 @@
 Everything that a run needs is handed in: this module reads no configuration and no data, and knows no command line.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from sottovoce.deployment.gopa_parties import wire
 from sottovoce.deployment.gopa_parties.agent import STEPS, Agent, Step
 from sottovoce.deployment.gopa_parties.beacon import Beacon
 from sottovoce.deployment.gopa_parties.board import LogKeeper
+from sottovoce.deployment.gopa_parties.clock import SYSTEM, Clock
 from sottovoce.deployment.gopa_parties.log import Ended
 from sottovoce.deployment.gopa_parties.packing import as_array
 from sottovoce.deployment.gopa_parties.plan import Plan, names_by_role, plan_of
@@ -44,6 +44,7 @@ from sottovoce.wording import brief
 PAUSE = 0.1  # seconds between two looks at the clock
 AGAIN = 1.0  # seconds before something that the log does not show is sent again
 LINGER = 3.0  # seconds in which a reader waits for the board to know that it has everything
+_STUCK = 2  # time limits in which a log that does not grow is followed: a board may wait for everybody for one
 _MOST_AT_ONCE = 64  # blobs that are taken in before anything is done with them
 _NOTHING = np.zeros((0, 0), dtype=np.int64)
 
@@ -67,6 +68,7 @@ class _Role(NamedTuple):
     book: Book
     watch: Onlooker
     progress: Callable[[Progress], None]
+    clock: Clock
 
     def names(self) -> dict[str, tuple[str, ...]]:
         return {role: tuple(names) for role, names in names_by_role(self.agreement).items()}
@@ -82,6 +84,7 @@ def run_gopa(
     spent: Callable[[int], Meter],
     progress: Callable[[Progress], None] = lambda progress: None,
     moment: Callable[[str], None] = lambda name: None,
+    clock: Clock = SYSTEM,
 ) -> Served:
     """Take part in a run until it has ended, or until others were not heard of for too long.
 
@@ -94,6 +97,7 @@ def run_gopa(
         spent: rounds that this agent has published in -> the meter after them.
         progress: told from time to time.
         moment: called before and after everything that a crash could fall into, for tests that end the process there.
+        clock: where all times come from.
 
     Raises:
         BudgetExhausted: the ledger does not allow the run; nothing was sent.
@@ -126,7 +130,7 @@ def run_gopa(
         )
         watch = Onlooker(journal, moment)
         watch.log("started", boot=book.boots, party=place.identity.name, run=agreement.run, role=role)
-        return _ROLES[role](_Role(plan, agreement, place, book, watch, progress), records)
+        return _ROLES[role](_Role(plan, agreement, place, book, watch, progress, clock), records)
     finally:
         place.transport.close()
         journal.close()
@@ -139,18 +143,18 @@ def published_rounds(position: int) -> int:
 
 def _run_agent(role: _Role, records: Records | None) -> Served:
     assert records is not None  # checked
-    plan, place, watch = role.plan, role.place, role.watch
+    plan, place = role.plan, role.place
     model = place.store.model(role.agreement.digest)
     if model is not None:
         return Served(model=model, unacknowledged=())
     own, randomness = records
-    agent = Agent(plan, place.identity, own, randomness, _Pages(role), lambda ended: _ended(role, ended))
+    agent = Agent(plan, place.identity, own, randomness, _Pages(role), lambda ended: _ended(role, ended), role.clock)
     reader = _reader(role, agent)
     numbers = {name: number for number, name in enumerate(role.names()["agent"])}
     names = list(numbers)
-    again = -np.inf
+    again, late = -np.inf, ""
     while not agent.log.over:
-        now = watch.clock()
+        now = role.clock.seconds()
         for delivery in _deliveries(role):
             if delivery.sender in numbers and delivery.blob[:1] == wire.HAND:
                 agent.witness(numbers[delivery.sender], delivery.blob[1:])
@@ -160,29 +164,30 @@ def _run_agent(role: _Role, records: Records | None) -> Served:
         reader.ask(now)
         if not reader.current:
             continue
-        new = agent.act(_milliseconds)
+        new = agent.act()
         again = -np.inf if new is not None else again
         if now - again >= AGAIN:
             again = now
             _send(role, reader, agent, names)
+        late = _tell_late(role, agent, late)
         _tell(role, agent.log.round_, ())
     return _finish(role, reader, agent.model)
 
 
 def _send(role: _Role, reader: Reader, agent: Agent, names: list[str]) -> None:
     """Send what the log does not show, and a publication to the neighbours too."""
-    for raw in agent.waiting(_milliseconds()):
+    for raw in agent.waiting():
         role.watch.moment("before send")
         reader.send(raw)
         role.watch.moment("after send")
-    neighbours, raw = agent.to_neighbours(_milliseconds()) or (frozenset(), b"")
+    neighbours, raw = agent.to_neighbours() or (frozenset(), b"")
     for neighbour in sorted(neighbours):
         role.place.transport.send(names[neighbour], wire.HAND + raw)
 
 
 def _check_heard(role: _Role, reader: Reader, agent: Agent) -> None:
     """Stop where nobody is heard of, or where a publication may still lie somewhere on its way when masks are revealed."""
-    if agent.unheard(_milliseconds()):
+    if agent.unheard():
         raise OthersMissing(
             f"The board's log does not show what {role.place.identity.name} published in round {agent.log.round_}, and the time for it is over. This "
             "process stops, so that nothing is sent late. Start it again with the same command: it goes on with the next round."
@@ -191,10 +196,17 @@ def _check_heard(role: _Role, reader: Reader, agent: Agent) -> None:
 
 
 def _check_missing(role: _Role, reader: Reader) -> None:
-    if role.watch.clock() - reader.heard > role.agreement.time_limit:
+    """Stop where the board is not heard of, or is heard of and gets nowhere: each phase of a round ends within the time limit."""
+    now, limit = role.clock.seconds(), role.agreement.time_limit
+    if now - reader.heard > limit:
         raise OthersMissing(
-            f"The board was not heard of for {role.agreement.time_limit} seconds, in the run {brief(role.agreement.run)!r}. Ask whoever runs it to start "
+            f"The board was not heard of for {limit} seconds, in the run {brief(role.agreement.run)!r}. Ask whoever runs it to start "
             "it, and start this party again with the same command: it goes on where it is."
+        )
+    if now - reader.grown > _STUCK * limit:
+        raise OthersMissing(
+            f"The board answers, and its log has not grown for {_STUCK * limit} seconds, in the run {brief(role.agreement.run)!r}. Ask whoever runs it "
+            "what it waits for, and start this party again with the same command: it goes on where it is."
         )
 
 
@@ -203,7 +215,7 @@ def _run_beacon(role: _Role, records: Records | None) -> Served:
     reader = _reader(role, beacon)
     again = -np.inf
     while not beacon.log.over:
-        now = role.watch.clock()
+        now = role.clock.seconds()
         for delivery in _deliveries(role):
             _take(role, reader, delivery, now)
         _check_missing(role, reader)
@@ -220,17 +232,17 @@ def _run_beacon(role: _Role, records: Records | None) -> Served:
 
 def _run_board(role: _Role, records: Records | None) -> Served:
     place, watch, names = role.place, role.watch, role.names()
-    keeper = LogKeeper(role.plan, place.identity, kept_entries(role.book))
+    keeper = LogKeeper(role.plan, place.identity, kept_entries(role.book), role.clock)
     agents = {name: number for number, name in enumerate(names["agent"])}
-    progressed = watch.clock()
+    progressed = role.clock.seconds()
     serving = Serving(keeper, agents, names["beacon"][0], place, role.book, progressed)
     while not (keeper.log.over and not serving.behind()):
-        now = watch.clock()
+        now = role.clock.seconds()
         for delivery in _deliveries(role):
             serving.take(delivery, now, watch)
         present, beacon = serving.present(now)
         expected = serving.expected(now, role.plan.times.register / 1000)
-        keeper.tick(_milliseconds(), present, expected=expected, beacon=beacon)
+        keeper.tick(present, expected=expected, beacon=beacon)
         if serving.write_and_show(now, watch.moment):
             progressed = now
         waits = serving.behind() if keeper.log.over else [names["agent"][n] for n in sorted(keeper.awaited(present))]
@@ -261,7 +273,7 @@ def _leave(role: _Role, left: tuple[str, ...]) -> Served:
 
 def _reader(role: _Role, reads: Follows) -> Reader:
     (board,) = role.names()["board"]
-    return Reader(reads, board, role.place.transport, role.book, role.plan.digest, role.watch.clock())
+    return Reader(reads, board, role.place.transport, role.book, role.plan.digest, role.clock.seconds())
 
 
 def _deliveries(role: _Role) -> Iterator[Delivery]:
@@ -286,11 +298,11 @@ def _finish(role: _Role, reader: Reader, model: np.ndarray | None) -> Served:
     role.watch.moment("before finish")
     role.place.store.finish(role.agreement.digest, model)
     role.watch.moment("after finish")
-    until = role.watch.clock() + LINGER
-    while reader.answered < reader.length and role.watch.clock() < until:
-        reader.ask(role.watch.clock())
+    until = role.clock.seconds() + LINGER
+    while reader.answered < reader.length and role.clock.seconds() < until:
+        reader.ask(role.clock.seconds())
         for delivery in _deliveries(role):
-            _take(role, reader, delivery, role.watch.clock())
+            _take(role, reader, delivery, role.clock.seconds())
     role.watch.log("stopped", missing=[])
     return Served(model=np.zeros(0) if model is None else model, unacknowledged=())
 
@@ -299,6 +311,14 @@ def _tell(role: _Role, round_: int, awaited: tuple[str, ...]) -> None:
     rounds = role.plan.run.rounds
     phase: Phase = "greet" if round_ == 0 else "hear" if round_ <= rounds else "settle"
     role.progress(Progress(phase, min(max(round_ - 1, 0), rounds), rounds, awaited, 0.0, 0))
+
+
+def _tell_late(role: _Role, agent: Agent, told: str) -> str:
+    """Take down, once, why this agent says nothing more in a round."""
+    late = agent.late or ""
+    if late and late != told:
+        role.watch.log("silent", number=agent.log.round_, reason=late)
+    return late
 
 
 def _ended(role: _Role, ended: Ended) -> None:
@@ -314,11 +334,6 @@ def _check_room(place: Place, plan: Plan) -> None:
         raise ConfigError(
             f"a message of this run has up to {needed:,} bytes, and this transport carries {place.transport.max_blob:,}. Agree on a smaller model."
         )
-
-
-def _milliseconds() -> int:
-    """The time, since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class _Pages:
