@@ -144,7 +144,7 @@ class Book:
         """Erase the key of the run, and whatever is left beside the model."""
         self._store.finish(self._digest, model)
 
-    def keep_statements(self, statements: Sequence[bytes]) -> None:
+    def keep_signed(self, statements: Sequence[bytes]) -> None:
         """Write down what parties have signed about those who are lost."""
         succession.keep_statements(self._store, self._digest, statements)
 
@@ -156,7 +156,7 @@ class Book:
         """What `keep_state` wrote of the last committed exchange; None: nothing."""
         return succession.taken_state(self._store, self._digest)
 
-    def statements(self) -> list[bytes]:
+    def signed(self) -> list[bytes]:
         """What they have signed under this agreement."""
         return succession.statements_of(self._store, self._digest)
 

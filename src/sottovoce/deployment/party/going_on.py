@@ -73,7 +73,7 @@ class GoingOn:
         except Excluded:
             raise
         except ProtocolError as error:
-            self._post.refused(notice.sender, error)
+            self._post.note_refusal(notice.sender, error)
 
     def look(self, awaited: Iterable[str], committed: int, idle: float) -> None:
         """Vote against who is silent for too long, join the votes of others, and hand on what is known.
@@ -94,7 +94,7 @@ class GoingOn:
         if self.exclusion.statements():
             known = bundle(self.exclusion.statements())
             for name, _ in self._post.neighbours.items():
-                self._post.tell(name, known, HAND_ON)
+                self._post.show(name, known, HAND_ON)
 
     def reduced(self, session: Session) -> Work | None:
         """What this party does up to the cut without those who are lost, when that is new; else None.

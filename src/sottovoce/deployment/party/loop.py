@@ -134,7 +134,7 @@ class Loop:
         if self._going_on is not None:
             self._going_on.take(notice)
         if self._certificate and not is_about(notice.blob, self._post.digest):
-            self._post.tell(notice.sender, bundle(self._certificate), HAND_ON)
+            self._post.show(notice.sender, bundle(self._certificate), HAND_ON)
 
     def _look_for_lost(self) -> None:
         """Go on without those who are lost, as far as all who remain agree."""

@@ -72,7 +72,7 @@ class Post:
         self._unwritten: set[str] = set()  # whose acknowledgements are not in the file yet
         self.sent_bytes = self.resends = 0
         self.heard_at = watch.clock()  # when something genuine came last
-        self._told: dict[str, tuple[bytes, float]] = {}  # which statements somebody was told last, and when
+        self._shown: dict[str, tuple[bytes, float]] = {}  # which statements somebody was told last, and when
 
     @property
     def session(self) -> Session:
@@ -163,17 +163,17 @@ class Post:
         except (DifferentAgreement, DifferentRoster) as error:
             if not self._book.begun:
                 raise
-            self.refused(delivery.sender, error)
+            self.note_refusal(delivery.sender, error)
             return Notice(delivery.sender, b"")
         except ProtocolError as error:
-            self.refused(delivery.sender, error)
+            self.note_refusal(delivery.sender, error)
         return None
 
-    def tell(self, name: str, statements: bytes, every: float) -> None:
+    def show(self, name: str, statements: bytes, every: float) -> None:
         """Send statements in the open: new ones at once, and the same again every so many seconds."""
-        now, (told, at) = self._watch.clock(), self._told.get(name, (b"", -math.inf))
+        now, (told, at) = self._watch.clock(), self._shown.get(name, (b"", -math.inf))
         if statements != told or now >= at + every:
-            self._told[name] = statements, now
+            self._shown[name] = statements, now
             self._send(name, statements)
 
     def beat(self, every: float) -> None:
@@ -209,7 +209,7 @@ class Post:
             self._answer_refused(sender)
             if not isinstance(error, RestoredBackup):
                 raise
-            self.refused(sender, error)
+            self.note_refusal(sender, error)
             return
         fresh = hello.boot != neighbour.start
         neighbour.start, neighbour.refusal, neighbour.heard = hello.boot, None, self._watch.clock()
@@ -245,7 +245,7 @@ class Post:
         self._acknowledge(sender, receipt.taken)
         return Heard(sender, opened.position, content) if opened.kind == wire.WORDS else None
 
-    def refused(self, sender: str, error: ProtocolError) -> None:
+    def note_refusal(self, sender: str, error: ProtocolError) -> None:
         """Note what was refused of somebody, and why."""
         if sender in self.neighbours:
             self.neighbours[sender].refusal = str(error)

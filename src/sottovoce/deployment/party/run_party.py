@@ -248,7 +248,7 @@ def _going_on(
             "the agreement excludes those who are lost, and nothing says how the run goes on without them. Give goes_on."
         )
     exclusion = Exclusion(
-        course.agreement, place.identity, place.roster, kept=book.statements(), keep=book.keep_statements
+        course.agreement, place.identity, place.roster, kept=book.signed(), keep=book.keep_signed
     )
     return GoingOn(course, exclusion, post, watch, goes_on)
 
