@@ -24,6 +24,7 @@ from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.loop import Loop, all_others
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
+from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.transports import Delivery
@@ -133,7 +134,8 @@ class Parties:
             spent=spent.__getitem__,
         )
         session.remember(book.run_keys)
-        post = Post(session, wire, Neighbours(all_others(work, range(work.end))), book, watch)
+        neighbours = Neighbours(all_others(work, range(work.end)))
+        post = Post(session, wire, neighbours, book, watch, Testimony(session, work, book.statements))
         self.loops[name] = Loop(work, book, post, watch, lambda position, seconds: None)
         return self.loops[name]
 

@@ -16,11 +16,13 @@ import numpy as np
 from sottovoce.deployment.identity import Identity, Roster, Session, fresh_boot, new_run_key
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.evidence import Caught, keep_evidence, kept_evidence
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Loop, Phase, all_others
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
 from sottovoce.deployment.party.quiet import give_back_free_memory, keep_memory_private, memory_kb
+from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.party.work import Work
 from sottovoce.deployment.store import Meter, Reservation, RunRecord, Store
 from sottovoce.deployment.terms import Agreement
@@ -120,6 +122,7 @@ def run_party(
         BudgetExhausted: the ledger does not allow the run; nothing was sent.
         OthersMissing: others were not heard of within the agreement's time limit; call again to go on.
         RestoredBackup: others have seen more of this store than it holds; nothing more is sent.
+        CheatingProven: a party has said two things; the evidence lies in the folder.
         ProtocolError: a neighbour has other terms, or contradicts itself.
         StoreError: the disk failed; nothing of the exchange was sent.
     """
@@ -129,12 +132,18 @@ def run_party(
         model = place.store.model(agreement.digest)
         assert model is not None  # a run that was begun and has no key any more is finished
         return Served(model=model, unacknowledged=())
+    found = kept_evidence(place.folder, agreement.digest)
+    if found is not None:
+        raise Caught(found)  # the same command does not go on among cheats
     journal = Journal(place.folder)
     try:
         place.transport.open()
         return _take_part(
             agreement, place, record.run_key, work_of, spent, Onlooker(journal, moment), journal, progress
         )
+    except Caught as caught:
+        keep_evidence(caught.evidence, place.folder)
+        raise
     finally:
         place.transport.close()
         journal.close()
@@ -163,7 +172,7 @@ def _take_part(
     journal: Journal,
     progress: Callable[[Progress], None],
 ) -> Served:
-    largest = wire.PREFIX + 8 * agreement.dimension
+    largest = wire.LONGEST + 8 * agreement.dimension
     _check_room(place.transport, largest)
     session = Session(
         place.identity, place.roster, agreement.digest, agreement.run, run_key, fresh_boot(), largest_payload=largest
@@ -179,7 +188,8 @@ def _take_part(
         spent=spent,
     )
     session.remember(book.run_keys)
-    post = Post(session, place.transport, Neighbours(all_others(work, range(work.end))), book, watch)
+    neighbours = Neighbours(all_others(work, range(work.end)))
+    post = Post(session, place.transport, neighbours, book, watch, Testimony(session, work, book.statements))
     seconds: list[float] = [0.0]
 
     def measure(position: int, took: float) -> None:
