@@ -79,8 +79,10 @@ class Wire:
 class Parties:
     """All parties of one run; agents are called party-0, party-1, ..., a relay `relay`."""
 
-    def __init__(self, folder: Path, run, *, seed: int = 0, loss: float = 0.0, twice: float = 0.0) -> None:
-        self.folder, self.run, self.chance = folder, run, random.Random(seed)
+    def __init__(
+        self, folder: Path, run, *, seed: int = 0, loss: float = 0.0, twice: float = 0.0, problem=PROBLEM
+    ) -> None:
+        self.folder, self.run, self.chance, self.problem = folder, run, random.Random(seed), problem
         self.wires = Wires(self.chance, loss, twice)
         self.names = [f"party-{k}" for k in range(run.num_agents)] + (["relay"] if run.topology.relay else [])
         self.identities = {
@@ -145,7 +147,7 @@ class Parties:
         randomness = Rehearsal(self.table, number)
         if name == "relay":
             return RelayWork(wiring, self.names, randomness)
-        return AgentWork(wiring, self.names, number, own_of(PROBLEM, number), randomness)
+        return AgentWork(wiring, self.names, number, own_of(self.problem, number), randomness)
 
     def _moment(self, name: str, moment: str) -> None:
         self.moments.append((name, moment))
@@ -189,7 +191,7 @@ class Parties:
     def played(self) -> dict[str, np.ndarray]:
         """What the same run gives in one process, without parties."""
         models = play(
-            self.run, LATTICE, PROBLEM, lambda agent: Rehearsal(self.table, agent), self.table, relay_trusted=True
+            self.run, LATTICE, self.problem, lambda agent: Rehearsal(self.table, agent), self.table, relay_trusted=True
         )
         return dict(zip(self.names, [*models, np.zeros(0)], strict=False))
 

@@ -210,7 +210,8 @@ class Loop:
             return True
         if self._post.outbox.receivers():
             return False
-        if not self._post.all_settled() and self._watch.clock() - self._post.heard_at < LINGER:
+        settled = self._post.all_settled() or self._watch.clock() - self._post.heard_at >= LINGER
+        if not settled or not self._post.all_told(LINGER):
             self._post.remind_unsettled(REMINDER)
             return False
         assert self.model is not None  # it was made before

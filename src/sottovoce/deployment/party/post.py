@@ -74,7 +74,8 @@ class Post:
         self.neighbours, self.outbox = neighbours, Outbox()
         self.refused, self._testimony = Refused(watch.log), testimony
         book.keep_statements = testimony.keep
-        self._told: dict[str, tuple[int, int, bool]] = {}  # by neighbour: what the last message after the end of the run said
+        self._told: dict[str, tuple[int, int]] = {}  # by neighbour: what the last receipt after the end of the run said of statements
+        self._news = (0, 0), watch.clock()
         for receiver, position, words in book.outgoing():
             self.outbox.put(receiver, position, words, watch.clock())
         self._unwritten: set[str] = set()  # whose acknowledgements are not in the file yet
@@ -102,17 +103,24 @@ class Post:
         return True
 
     def all_settled(self) -> bool:
-        """Whether no neighbour waits for a receipt of this party, and nobody for a statement."""
-        known = [name for name, _ in self.neighbours.items()]
-        return all(self.neighbours[name].settled for name in known) and self._testimony.complete(known)
+        """Whether all neighbours have said that they wait for no receipt of this party."""
+        return all(neighbour.settled for _, neighbour in self.neighbours.items())
 
     def tell_news(self) -> None:
-        """After the last exchange: send a receipt to everybody for whom there are new statements, or new receipts for theirs."""
+        """After the last exchange: send a receipt to everybody for whom there are new statements, or who sent some."""
         for name, neighbour in self.neighbours.items():
-            stand = (*self._testimony.passing.stand(name), self._served(name))
+            stand = self._testimony.passing.stand(name)
             if neighbour.ready and self._told.get(name) != stand:
                 self._told[name] = stand
                 self.send_receipt(name)
+
+    def all_told(self, patience: float) -> bool:
+        """Whether nobody waits for a statement; True too when for so many seconds nothing new was learnt or counted, which nobody can prolong at will."""
+        names = [name for name, _ in self.neighbours.items()]
+        news, now = self._testimony.stand(names), self._watch.clock()
+        if news != self._news[0]:
+            self._news = news, now
+        return self._testimony.complete(names) or now - self._news[1] >= patience
 
     def remind_unsettled(self, every: float) -> None:
         """Say again what was taken to those who may wait for it, every so many seconds."""
@@ -275,15 +283,12 @@ class Post:
         self._seal(receiver, wire.WORDS, position, words, onwards=onwards)
         self._watch.moment("after send")
 
-    def _served(self, name: str) -> bool:
-        """Whether this party waits for no receipt of a neighbour."""
-        # What is acknowledged but not written down would be sent again after a crash, to somebody who may have left by then.
-        return name not in self._unwritten and not self.outbox.of(name) and self._testimony.served(name)
-
     def _seal(self, receiver: str, kind: str, position: int, words: bytes, *, onwards: bool = False) -> None:
         if not self.neighbours[receiver].ready:
             return  # it could not open it; it gets everything when both have greeted
-        receipt = wire.Receipt(self._book.taken, self._served(receiver), self._book.proof)
+        # What is acknowledged but not written down would be sent again after a crash, to somebody who may have left by then.
+        settled = receiver not in self._unwritten and not self.outbox.of(receiver)
+        receipt = wire.Receipt(self._book.taken, settled, self._book.proof)
         claim = self._testimony.claim(position, words) if kind == wire.WORDS else NO_CLAIM
         payload = wire.packed(receipt, words, self._testimony.passing.bundle(receiver, onwards=onwards), claim)
         self._send(receiver, self._session.seal(receiver, kind, position, payload))

@@ -99,7 +99,7 @@ class Testimony:
                 PURPOSE, signed_bytes(self._session.agreement, self._session.party, position, digest)
             )
             # Receivers pass it on; this party tells it to nobody but with its words.
-            self._take(Statement(me, position, digest, signature), self._session.party, everybody=True)
+            self._take(Statement(me, position, digest, signature), self._session.party)
             made = words, Claim(salt, signature)
             self._claims = {at: each for at, each in self._claims.items() if at >= position - 2} | {position: made}
         return made[1]
@@ -158,6 +158,10 @@ class Testimony:
         """Whether a neighbour has all that this party passes on."""
         return all(self._has(name, each) for each in self.passing.left(name))
 
+    def stand(self, names: Iterable[str]) -> tuple[int, int]:
+        """How many statements are here, and how many others have to count: neither changes for ever, whatever somebody sends."""
+        return len(self._known), sum(not self._has(name, each) for name in names for each in self.passing.left(name))
+
     def complete(self, names: Iterable[str]) -> bool:
         """Whether at the end of the run something of every broadcast of the last exchanges is here, and all neighbours have what is."""
         if self._last is None:
@@ -186,9 +190,9 @@ class Testimony:
         elif self._position - self._window <= statement.position <= self._position + 2 * self._window:
             self._check_expected(statement, peer)
             self._known[statement[:2]] = _Known(statement, False, {peer})
-            self.passing.add(statement, but=(peer, self._work.names[statement.sender]))
+            self.passing.add(statement, but=(peer,))
 
-    def _take(self, statement: Statement, peer: str, *, everybody: bool = False) -> None:
+    def _take(self, statement: Statement, peer: str) -> None:
         """Keep a statement that is genuine."""
         known = self._known.get(statement[:2])
         if known is not None and known.statement == statement:
@@ -198,8 +202,9 @@ class Testimony:
         if known is not None and known.statement.digest != statement.digest and self._is_genuine(known):
             self._catch([known.statement, statement])
         self._known[statement[:2]] = _Known(statement, True, {peer})
-        if not everybody:
-            self.passing.add(statement, but=(peer, self._work.names[statement.sender]))
+        if peer != self._session.party:
+            # Back to its sender too, who learns by it if somebody else speaks with its key, or if its store was copied.
+            self.passing.add(statement, but=(peer,) if peer != self._work.names[statement.sender] else ())
 
     def _check_expected(self, statement: Statement, peer: str) -> None:
         number, position = statement[:2]
