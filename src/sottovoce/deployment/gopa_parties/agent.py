@@ -36,6 +36,7 @@ from sottovoce.errors import ProtocolError
 STEPS = 8  # positions of a round in the store
 _STEP = {Kind.REGISTER: 0, Kind.READY: 1, Kind.PUBLISH: 2, Kind.COSIGN: 4, Kind.REPAIR: 5}
 _WITNESSED = 3  # the step between publishing and signing who dropped out
+_MOST_BESIDE = 1024  # bytes of a publication beside its words
 _AHEAD = 8  # an opening may lie an eighth of the time limit ahead of this party's clock
 
 
@@ -140,8 +141,8 @@ class Agent:
                 self._round.entries.append(raw)
 
     def witness(self, sender: int, raw: bytes) -> None:
-        """Take a publication that its sender hands over; one is kept of each, until the round of it is over."""
-        if sender != self.number:
+        """Take a publication that its sender hands over; one is kept of each, until the round of it is over, and none that is too large."""
+        if sender != self.number and len(raw) <= 8 * self._plan.run.dimension + _MOST_BESIDE:
             self._round.handed[sender] = raw
 
     def act(self, clock: Callable[[], int]) -> bytes | None:

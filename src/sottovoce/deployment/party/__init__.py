@@ -3,12 +3,14 @@
 run_party    one party in one run, or the rest of it after a crash
 AgentWork    what an agent does there;   RelayWork    what a relay does
 Book         the pages of the store that belong to a run;   Journal    what people who look on can read
+Refused      what was refused of whom, counted
 """
 
 from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Phase
 from sottovoce.deployment.party.quiet import keep_memory_private, memory_kb
+from sottovoce.deployment.party.refused import Refused
 from sottovoce.deployment.party.run_party import (
     Onlooker,
     OthersMissing,
@@ -29,6 +31,7 @@ __all__ = [
     "Phase",
     "Place",
     "Progress",
+    "Refused",
     "RelayWork",
     "Served",
     "Work",
