@@ -117,7 +117,12 @@ _USES: dict[str, tuple[str, Callable[["Roster", list[str]], "Roster"] | None]] =
     "remove": ("names", _remove),
     "evidence": ("files of evidence", None),
 }
-_EXAMPLES = {"add": "hospital-3.entry.json", "renew": "hospital-3.entry.json", "remove": "hospital-3", "evidence": "evidence-hospital-3-17.json"}
+_EXAMPLES = {
+    "add": "hospital-3.entry.json",
+    "renew": "hospital-3.entry.json",
+    "remove": "hospital-3",
+    "evidence": "evidence-hospital-3-17.json",
+}
 
 
 def _judge(roster: "Roster", files: list[str], *, as_json: bool) -> None:

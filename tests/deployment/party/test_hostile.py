@@ -25,7 +25,6 @@ from sottovoce.deployment.identity import Session, channel, hello, new_run_key, 
 from sottovoce.deployment.identity.refusals import DifferentRoster, DifferentVersion
 from sottovoce.deployment.party import refused, testimony, wire
 from sottovoce.deployment.party.statements import NO_CLAIM
-
 from sottovoce.deployment.store import Counters, Proof
 from sottovoce.errors import ProtocolError
 
@@ -229,7 +228,9 @@ def test_whoever_reads_along_sees_neither_words_nor_keys(folder):
     assert words
     assert not [each for each in words if each in recorded]
     assert not [key for key in parties.run_keys.values() if key in recorded]
-    assert not [secret for each in parties.identities.values() if (secret := each.signing_key.private_bytes_raw()) in recorded]
+    assert not [
+        secret for each in parties.identities.values() if (secret := each.signing_key.private_bytes_raw()) in recorded
+    ]
 
 
 class Member:
@@ -247,7 +248,9 @@ class Member:
     def payload(self, words: bytes, *, taken: int = 0, proof: Proof | None = None, claim=NO_CLAIM) -> bytes:
         return wire.packed(wire.Receipt(taken, False, proof or self.post._book.proof), words, claim=claim)
 
-    def greeting(self, *, digest: bytes = DIGEST, roster=None, boot: int = 9, proofs=(), version: int | None = None) -> bytes:
+    def greeting(
+        self, *, digest: bytes = DIGEST, roster=None, boot: int = 9, proofs=(), version: int | None = None
+    ) -> bytes:
         roster = roster or self.parties.roster
         speaks = Session(self.parties.identities[self.name], roster, digest, RUN, new_run_key(), bytes([boot]) * 32)
         said = speaks.hello({"boot": boot})
@@ -285,12 +288,18 @@ def garbage(member: Member) -> list[tuple[str, Callable[[], None]]]:
         ("Forged", lambda: member.sealed(wire.WORDS, 2, member.payload(words))),
         ("OtherShape", lambda: member.sealed(wire.WORDS, 2, member.payload(words + words))),
         ("NotExpected", lambda: member.sealed(wire.WORDS, 10**6, member.payload(words))),
-        ("ProtocolError", lambda: member.sealed(wire.RECEIPT, 2, member.payload(b"", proof=Proof(proof[0], bytes(64))))),
+        (
+            "ProtocolError",
+            lambda: member.sealed(wire.RECEIPT, 2, member.payload(b"", proof=Proof(proof[0], bytes(64)))),
+        ),
         ("DifferentAgreement", lambda: member.blob(member.greeting(digest=hashlib.sha256(b"other").digest()))),
         ("DifferentRoster", lambda: member.blob(member.greeting(roster=small))),
         ("DifferentVersion", lambda: member.blob(member.greeting(version=packing.VERSION + 1))),
         ("Equivocation", lambda: member.blob(member.greeting())),  # a second key of the run: a second identity
-        ("Oversized", lambda: member.blob(member.greeting(proofs=[proof] * 200)[:10] + b"".join(proof) + b"\xff" * 200)),
+        (
+            "Oversized",
+            lambda: member.blob(member.greeting(proofs=[proof] * 200)[:10] + b"".join(proof) + b"\xff" * 200),
+        ),
     ]
 
 
@@ -386,7 +395,9 @@ def flooded(folder, blobs: int):
     grown = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     seconds = time.process_time() - began
-    lines = [event for name, event, _ in parties.logged[told:] if name == "party-2" and event in ("refused", "only counted")]
+    lines = [
+        event for name, event, _ in parties.logged[told:] if name == "party-2" and event in ("refused", "only counted")
+    ]
     return parties, victim, lines, seconds, grown
 
 
@@ -407,7 +418,7 @@ def test_a_flood_costs_little_time_and_no_memory_and_changes_nothing(folder):
 
 def test_without_its_quota_a_flood_would_fill_the_log(folder, monkeypatch):
     monkeypatch.setattr(refused, "QUOTA", 10**9)
-    _, victim, lines, _, _ = flooded(folder, 120)
+    _, _victim, lines, _, _ = flooded(folder, 120)
     assert len(lines) >= 100
 
 
@@ -436,5 +447,8 @@ def test_refusals_say_nothing_secret(folder):
         send()
     advance(parties, lambda: not parties.wires.waiting["party-2"], names=["party-2"])
     text = repr(parties.logged)
-    secrets = [*parties.run_keys.values(), *(each.signing_key.private_bytes_raw() for each in parties.identities.values())]
+    secrets = [
+        *parties.run_keys.values(),
+        *(each.signing_key.private_bytes_raw() for each in parties.identities.values()),
+    ]
     assert not [key for key in secrets if key.hex() in text or repr(key)[2:-1] in text]

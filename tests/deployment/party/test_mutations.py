@@ -154,7 +154,16 @@ EVIDENCE = b"""{"format": "sottovoce evidence 1", "agreement": "%(d)s", "run": "
 def play(folder, seed: int, count: int) -> None:
     chance = random.Random(seed)
     played = Played(folder, chance)
-    ways = [played.envelope, played.envelope, played.inside, played.inside, played.accused, played.read_only, played.read_only, played.files]
+    ways = [
+        played.envelope,
+        played.envelope,
+        played.inside,
+        played.inside,
+        played.accused,
+        played.read_only,
+        played.read_only,
+        played.files,
+    ]
     for number in range(count):
         way = ways[number % len(ways)]
         try:

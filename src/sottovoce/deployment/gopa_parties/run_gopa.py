@@ -286,7 +286,11 @@ def _take(role: _Role, reader: Reader, delivery: Delivery, now: float) -> None:
         return
     try:
         reader.take(delivery.blob, now)
-    except (Malformed, ForgedMessage, Forged) as error:  # nobody has signed it: it counts for nothing, whoever brought it
+    except (
+        Malformed,
+        ForgedMessage,
+        Forged,
+    ) as error:  # nobody has signed it: it counts for nothing, whoever brought it
         role.refused.note(board, error)
     except DifferentAgreement as error:
         if not reader.length:

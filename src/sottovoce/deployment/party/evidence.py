@@ -133,9 +133,7 @@ def contradicting(known: Statement, other: Statement) -> bool:
     return known[:2] == other[:2] and known.digest != other.digest
 
 
-def evidence_of(
-    pair: Sequence[Statement], *, agreement: bytes, run: str, sender: str, identity_key: bytes
-) -> Evidence:
+def evidence_of(pair: Sequence[Statement], *, agreement: bytes, run: str, sender: str, identity_key: bytes) -> Evidence:
     """Two statements as evidence, in an order of their own, so that all who find them write the same file.
 
     Raises:

@@ -74,7 +74,9 @@ class Post:
         self.neighbours, self.outbox = neighbours, Outbox()
         self.refused, self._testimony = Refused(watch.log), testimony
         book.keep_statements = testimony.keep
-        self._told: dict[str, tuple[int, int]] = {}  # by neighbour: what the last receipt after the end of the run said of statements
+        self._told: dict[
+            str, tuple[int, int]
+        ] = {}  # by neighbour: what the last receipt after the end of the run said of statements
         self._news = (0, 0), watch.clock()
         for receiver, position, words in book.outgoing():
             self.outbox.put(receiver, position, words, watch.clock())

@@ -91,9 +91,7 @@ def read_greeting(blob: bytes) -> Greeting:
     if len(blob) > first and blob[count] > MOST_PROOFS:
         raise Oversized(f"a greeting has {blob[count]} proofs; at most {MOST_PROOFS} are read. It is ignored.")
     if len(blob) <= first or len(blob) <= (end := first + _PROOF * blob[count]):
-        raise Malformed(
-            f"a greeting has {len(blob)} bytes, fewer than what stands before its hello; it is ignored."
-        )
+        raise Malformed(f"a greeting has {len(blob)} bytes, fewer than what stands before its hello; it is ignored.")
     yours = tuple(_proof(blob[at : at + _PROOF]) for at in range(first, end, _PROOF))
     return Greeting(bool(blob[1]), blob[2:proof], _proof(blob[proof:count]), yours, blob[end:])
 

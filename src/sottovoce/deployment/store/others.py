@@ -8,7 +8,6 @@ from sottovoce.deployment.store.database import Database
 from sottovoce.deployment.store.refusals import RestoredBackup
 from sottovoce.errors import ProtocolError
 
-
 MOST_STORES = 64  # of one identity: each of them takes room here, and any member could make up more
 
 
