@@ -66,7 +66,7 @@ def cheat(parties: Parties, name: str, position: int, deceived: set[str], *, kee
 
     post._send_words = sent
     if keeps_back:
-        told.take_in = lambda peer, bundle: []
+        told.take_in = lambda peer, bundle: told.passing.take(peer, bundle._replace(statements=[])) or []
         told.passing.add = lambda statement, but: None
 
 

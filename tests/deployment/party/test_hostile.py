@@ -344,7 +344,8 @@ def test_a_version_that_its_sender_did_not_sign_stops_nobody(folder):
     parties.start("party-1")
     parties.start("party-2")
     member = Member(parties, "party-1", "party-2")
-    member.blob(member.greeting(version=packing.VERSION + 1)[:-1] + b"\0")
+    signed = member.greeting(version=packing.VERSION + 1)
+    member.blob(signed[:-1] + bytes([signed[-1] ^ 1]))
     advance(parties, lambda: not parties.wires.waiting["party-2"], names=["party-2"])
     assert parties.loops["party-2"]._post.refused.counts["party-1"] == {"Malformed": 1}
 
