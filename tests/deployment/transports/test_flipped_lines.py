@@ -1,5 +1,6 @@
 """Somebody on the line between two parties who changes bytes: TLS notices every change, and no changed blob arrives."""
 
+import contextlib
 import random
 import socket
 import threading
@@ -17,8 +18,8 @@ SEED = 7
 class Proxy:
     """A loopback port whose connections go on to another one; every so many bytes towards it one bit is changed."""
 
-    def __init__(self, port: int, target: int, every: int) -> None:
-        self._chance, self._target, self._every = random.Random(SEED), target, every
+    def __init__(self, port: int, target: int, every: int, most: int = 100) -> None:
+        self._chance, self._target, self._every, self._most = random.Random(SEED), target, every, most
         self.changed = self.connections = 0
         self._server = socket.create_server(("127.0.0.1", port))
         self._sockets: list[socket.socket] = []
@@ -28,9 +29,13 @@ class Proxy:
         while True:
             try:
                 near, _ = self._server.accept()
-                far = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 return
+            try:
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:  # nobody listens there yet
+                near.close()
+                continue
             self.connections += 1
             self._sockets += [near, far]
             for one, other, changes in ((near, far, True), (far, near, False)):
@@ -40,7 +45,7 @@ class Proxy:
         left = self._chance.randrange(self._every // 2, self._every)
         try:
             while content := bytearray(one.recv(4096)):
-                if changes and self._every and left < len(content):
+                if changes and left < len(content) and self.changed < self._most:
                     content[left] ^= 1 << self._chance.randrange(8)
                     self.changed += 1
                     left = self._chance.randrange(self._every // 2, self._every)
@@ -49,9 +54,14 @@ class Proxy:
         except OSError:
             pass
         finally:
-            other.close()
+            for each in (one, other):
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         for each in self._sockets:
             each.close()
