@@ -25,5 +25,9 @@ class ProtocolError(SottovoceError):
     """A party received something the protocol does not permit."""
 
 
+class CheatingProven(ProtocolError):
+    """A party signed two things where it had agreed to one; whoever finds it stops, and keeps both signatures."""
+
+
 class Diverged(SottovoceError):
     """Learning left the finite numbers: NaN or overflow, with the round, the agent and the likely cause."""

@@ -1,7 +1,8 @@
 """The command `sottovoce`. Thin: each command parses, calls the library and prints.
 
-Exit codes: 0 done, 1 a reproduction departs from its expected numbers or an audit refutes a guarantee, 2 bad input (one
-paragraph on stderr, no traceback unless --debug), 3 a privacy budget would be exceeded, 130 stopped by Ctrl-C.
+Exit codes: 0 done, 1 a verdict against something (a reproduction departs from its expected numbers, an audit refutes a
+guarantee, a party is proven to cheat), 2 bad input (one paragraph on stderr, no traceback unless --debug), 3 a privacy
+budget would be exceeded, 130 stopped by Ctrl-C.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.roster import roster
 from sottovoce.cli.run import run
 from sottovoce.cli.train import train
-from sottovoce.errors import BudgetExhausted, ConfigError, SottovoceError
+from sottovoce.errors import BudgetExhausted, CheatingProven, ConfigError, SottovoceError
 
 # Typer may bring its own copy of click, and exports no more of its errors than one kind of wrong command lines.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -57,7 +58,8 @@ class _Refusals(TyperGroup):
             if ctx.params["debug"]:
                 raise
             complain(f"sottovoce: {in_keys(str(error))}")
-            raise typer.Exit(3 if isinstance(error, BudgetExhausted) else 2) from error
+            code = 3 if isinstance(error, BudgetExhausted) else 1 if isinstance(error, CheatingProven) else 2
+            raise typer.Exit(code) from error
         except KeyboardInterrupt as stop:
             complain(f"sottovoce: {stop if str(stop) else 'stopped; the same command starts again.'}")
             raise typer.Exit(130) from stop

@@ -5,6 +5,7 @@ sottovoce roster show                the members and their numbers
 sottovoce roster check               whether a run can be made with it
 sottovoce roster renew ENTRY...      newer entries of members: another address or certificate, the same key
 sottovoce roster remove NAME...      take members out: lost or stolen keys
+sottovoce roster evidence FILE...    whether a member has signed two different messages where it had agreed to one
 """
 
 import datetime as dt
@@ -17,6 +18,7 @@ from rich.console import Group, RenderableType
 
 from sottovoce.cli.output import JsonOption, Notes, QuietOption, show, table, wrapped
 from sottovoce.errors import ConfigError
+from sottovoce.wording import brief
 
 if TYPE_CHECKING:
     from sottovoce.deployment.identity import Roster
@@ -29,9 +31,9 @@ _COMPARE = (
 
 
 def roster(
-    use: Annotated[str, typer.Argument(metavar="USE", help="add, show, check, renew or remove.")],
+    use: Annotated[str, typer.Argument(metavar="USE", help="add, show, check, renew, remove or evidence.")],
     members: Annotated[
-        list[str] | None, typer.Argument(metavar="[ENTRY|NAME]...", help="Files of entries, or names to remove.")
+        list[str] | None, typer.Argument(metavar="[ENTRY|NAME]...", help="Files, or names to remove.")
     ] = None,
     path: Annotated[Path, typer.Option("--roster", "-r", help="The file.")] = Path("roster.json"),
     as_json: JsonOption = False,
@@ -48,6 +50,8 @@ def roster(
     renew ENTRY... takes in another address or certificate of the same key.
 
     remove NAME... takes members out, such as one whose key was lost or stolen.
+
+    evidence FILE... checks what a party wrote when it stopped because a member had cheated; code 1 where it proves nothing.
     """
     if use not in _USES:
         raise ConfigError(
@@ -60,6 +64,9 @@ def roster(
             f"`sottovoce roster {use}` {wanted}. Example: sottovoce roster {use}{' ' + _EXAMPLES[use] if needs else ''}"
         )
     roster = _read(path, use)
+    if use == "evidence":
+        _judge(roster, members or [], as_json=as_json)
+        return
     changed = change(roster, members or []) if change else roster
     if change:
         changed.save(path)
@@ -108,8 +115,53 @@ _USES: dict[str, tuple[str, Callable[["Roster", list[str]], "Roster"] | None]] =
     "check": ("", None),
     "renew": ("files of entries", _renew),
     "remove": ("names", _remove),
+    "evidence": ("files of evidence", None),
 }
-_EXAMPLES = {"add": "hospital-3.entry.json", "renew": "hospital-3.entry.json", "remove": "hospital-3"}
+_EXAMPLES = {
+    "add": "hospital-3.entry.json",
+    "renew": "hospital-3.entry.json",
+    "remove": "hospital-3",
+    "evidence": "evidence-hospital-3-17.json",
+}
+
+
+def _judge(roster: "Roster", files: list[str], *, as_json: bool) -> None:
+    """Say of every file whether it proves something against a member; leave with 1 where one does not."""
+    from sottovoce.deployment.party.evidence import parse_evidence
+    from sottovoce.errors import ProtocolError
+
+    found, said = [], []
+    for file in files:
+        evidence = parse_evidence(_content(file))
+        reason = ""
+        try:
+            if roster[evidence.sender].identity_key != evidence.identity_key:
+                reason = f"the roster has another key of {brief(evidence.sender)} than the one that signed"
+            evidence.check()
+        except ProtocolError as error:
+            reason = str(error)
+        found.append(
+            {"file": file, "sender": evidence.sender, "run": evidence.run, "agreement": evidence.agreement.hex(), "position": evidence.position,
+             "proven": not reason, "reason": reason}
+        )  # fmt: skip
+        said.append(
+            f"{file}: proves nothing: {reason}"
+            if reason
+            else f"{file}: {brief(evidence.sender)} has signed two different messages for exchange {evidence.position} of the run {brief(evidence.run)!r}, "
+            f"agreement {evidence.agreement.hex()[:16]}. Both signatures are genuine."
+        )
+    show({"evidence": found}, as_json=as_json, text=Group(*(wrapped(each) for each in said)))
+    if not all(each["proven"] for each in found):
+        raise typer.Exit(1)
+
+
+def _content(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be read ({error.strerror}). Give a file evidence-NAME-POSITION.json."
+        ) from error
 
 
 def _value(roster: "Roster", path: Path) -> dict[str, object]:

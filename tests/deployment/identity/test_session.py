@@ -133,8 +133,8 @@ def test_each_reason_has_its_own_refusal(fresh):
         bea.open("cyd", ada.seal("bea", "words", 0, b""))
     with pytest.raises(refusals.UnknownParty, match="no 'eve'"):
         bea.open("eve", ada.seal("bea", "words", 0, b"").replace(b"\xa3ada", b"\xa3eve"))
-    with pytest.raises(refusals.Malformed, match="version 2"):
-        bea.open("ada", b"S\x02" + ada.seal("bea", "words", 0, b"")[2:])
+    with pytest.raises(refusals.Malformed, match="version 3"):
+        bea.open("ada", b"S\x03" + ada.seal("bea", "words", 0, b"")[2:])
     with pytest.raises(refusals.Oversized, match="at most"):
         bea.greet(b"H\x01" + bytes(5000))
     other = session("ada", roster(*NAMES), run="other")

@@ -30,7 +30,7 @@ def plaintexts(parties: Parties) -> dict[tuple[str, str, int], list[bytes]]:
         opened = [each for session in ends[receiver] if (each := _opened(session, sender, blob)) is not None]
         assert len(opened) == 1, f"{len(opened)} starts of {receiver} can read a message of {sender}"
         if opened[0].kind == wire.WORDS:
-            found[sender, receiver, opened[0].position].append(wire.unpacked(opened[0].payload)[1])
+            found[sender, receiver, opened[0].position].append(wire.unpacked(opened[0].payload).words)
     return dict(found)
 
 

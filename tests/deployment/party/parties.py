@@ -24,6 +24,7 @@ from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.loop import Loop, all_others
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
+from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.transports import Delivery
@@ -78,8 +79,10 @@ class Wire:
 class Parties:
     """All parties of one run; agents are called party-0, party-1, ..., a relay `relay`."""
 
-    def __init__(self, folder: Path, run, *, seed: int = 0, loss: float = 0.0, twice: float = 0.0) -> None:
-        self.folder, self.run, self.chance = folder, run, random.Random(seed)
+    def __init__(
+        self, folder: Path, run, *, seed: int = 0, loss: float = 0.0, twice: float = 0.0, problem=PROBLEM
+    ) -> None:
+        self.folder, self.run, self.chance, self.problem = folder, run, random.Random(seed), problem
         self.wires = Wires(self.chance, loss, twice)
         self.names = [f"party-{k}" for k in range(run.num_agents)] + (["relay"] if run.topology.relay else [])
         self.identities = {
@@ -133,7 +136,8 @@ class Parties:
             spent=spent.__getitem__,
         )
         session.remember(book.run_keys)
-        post = Post(session, wire, Neighbours(all_others(work, range(work.end))), book, watch)
+        neighbours = Neighbours(all_others(work, range(work.end)))
+        post = Post(session, wire, neighbours, book, watch, Testimony(session, work, book.statements))
         self.loops[name] = Loop(work, book, post, watch, lambda position, seconds: None)
         return self.loops[name]
 
@@ -143,7 +147,7 @@ class Parties:
         randomness = Rehearsal(self.table, number)
         if name == "relay":
             return RelayWork(wiring, self.names, randomness)
-        return AgentWork(wiring, self.names, number, own_of(PROBLEM, number), randomness)
+        return AgentWork(wiring, self.names, number, own_of(self.problem, number), randomness)
 
     def _moment(self, name: str, moment: str) -> None:
         self.moments.append((name, moment))
@@ -187,7 +191,7 @@ class Parties:
     def played(self) -> dict[str, np.ndarray]:
         """What the same run gives in one process, without parties."""
         models = play(
-            self.run, LATTICE, PROBLEM, lambda agent: Rehearsal(self.table, agent), self.table, relay_trusted=True
+            self.run, LATTICE, self.problem, lambda agent: Rehearsal(self.table, agent), self.table, relay_trusted=True
         )
         return dict(zip(self.names, [*models, np.zeros(0)], strict=False))
 

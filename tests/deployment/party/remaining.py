@@ -25,6 +25,7 @@ from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
 from sottovoce.deployment.party.run_party import _following, _going_on
 from sottovoce.deployment.party.succeeded import latest_course
+from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.terms import Agreement, Member, PublicCoin, PublicRun, agreement_of, successor
@@ -157,7 +158,8 @@ class Remaining:
             spent=course.spent,
         )  # fmt: skip
         session.remember(book.run_keys)
-        post = Post(session, wire, Neighbours(all_others(work, range(work.end))), book, watch)
+        testimony = Testimony(session, work, book.statements)
+        post = Post(session, wire, Neighbours(all_others(work, range(work.end))), book, watch, testimony)
         place = SimpleNamespace(identity=identity, roster=self.roster, store=store)
         going_on = _going_on(course, place, book, post, watch, lambda *given: self._goes_on(name, *given))  # type: ignore[arg-type]
         loop = Loop(work, book, post, watch, lambda position, seconds: None, going_on)

@@ -6,6 +6,8 @@ import pytest
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.inbox import Inbox
 from sottovoce.deployment.party.outbox import FIRST_WAIT, LONGEST_WAIT, Outbox
+from sottovoce.deployment.party.passing import Bundle
+from sottovoce.deployment.party.statements import Claim, Statement
 from sottovoce.deployment.store import Counters, Proof
 from sottovoce.errors import ProtocolError
 
@@ -62,9 +64,13 @@ def test_a_receiver_that_owes_two_receipts_is_sent_nothing_more():
 def test_what_travels_is_read_back():
     receipt = wire.Receipt(7, True, PROOF)
     words = np.array([0, 1, 2**64 - 1], dtype=np.uint64)
-    told, content = wire.unpacked(wire.packed(receipt, wire.as_bytes(words)))
-    assert told == receipt
-    assert np.array_equal(wire.as_words(content, 3, "a"), words)
+    bundle = Bundle(
+        3, 5, 7, [Statement(1, 2, bytes(range(32)), bytes(64)), Statement(2**16 - 1, 2**64 - 1, bytes(32), bytes(64))]
+    )
+    claim = Claim(bytes(range(32)), bytes(range(64)))
+    read = wire.unpacked(wire.packed(receipt, wire.as_bytes(words), bundle, claim))
+    assert read == (receipt, bundle, claim, wire.as_bytes(words))
+    assert np.array_equal(wire.as_words(read.words, 3, "a"), words)
     shown = wire.Greeting(True, b"12345678", PROOF, (PROOF, PROOF), b"hello")
     assert wire.read_greeting(wire.greeting(shown)) == shown
     assert wire.knows(shown, b"12345678" + bytes(24))

@@ -11,14 +11,17 @@ import pytest
 from deployment.agent.cases import LATTICE, PROBLEM
 from deployment.agent.recursion import Rehearsal
 from deployment.party.parties import DIGEST, RUN, Parties
+from deployment.party.test_equivocation import claim_of, other_words
 from deployment.party.test_loop import run_of
 from sottovoce.deployment.agent import Wiring, own_of
 from sottovoce.deployment.ledger import Ledger
 from sottovoce.deployment.party import AgentWork, OthersMissing, Place, run_party
+from sottovoce.deployment.party.evidence import parse_evidence
+from sottovoce.deployment.party.post import Post
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.transports import MemoryNetwork
-from sottovoce.errors import BudgetExhausted, ConfigError
+from sottovoce.errors import BudgetExhausted, CheatingProven, ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +84,43 @@ def test_all_parties_end_with_their_models_and_a_closed_run_is_only_read_back(fo
     events = [json.loads(line)["event"] for line in (folder / "party-1" / "log.jsonl").read_text().splitlines()]
     assert events[0] == "started"
     assert events[-1] == "stopped"
+
+
+def test_who_finds_a_cheat_keeps_the_evidence_and_does_not_go_on(folder, monkeypatch):
+    parties = Parties(folder, run_of("fixed links", rounds=4))
+    network, ends = MemoryNetwork(parties.names), {}
+    send = Post._send_words
+
+    def lie(post, receiver, position, words, **how):
+        if (post._session.party, receiver, position) != ("party-0", "party-1", 1):
+            return send(post, receiver, position, words, **how)
+        claim, post._testimony.claim = post._testimony.claim, lambda p, w: claim_of(parties, "party-0", p, w)
+        send(post, receiver, position, other_words(words), **how)
+        post._testimony.claim = claim
+
+    monkeypatch.setattr(Post, "_send_words", lie)
+
+    def party(name: str) -> None:
+        try:
+            live(parties, network, name, time_limit=5)
+        except (CheatingProven, OthersMissing) as end:
+            ends[name] = end
+
+    threads = [threading.Thread(target=party, args=(name,)) for name in parties.names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = [name for name, end in ends.items() if isinstance(end, CheatingProven)]
+    assert found
+    for name in found:
+        evidence = parse_evidence((folder / name / "evidence-party-0-1.json").read_bytes())
+        evidence.check()
+        events = [json.loads(line) for line in (folder / name / "log.jsonl").read_text().splitlines()]
+        assert any(each["event"] == "equivocation" and each["sender"] == "party-0" for each in events)
+    network.carry = lambda sender, to, blob: pytest.fail("something was sent")
+    with pytest.raises(CheatingProven, match="Models since exchange 1 are affected"):
+        live(parties, network, found[0])
 
 
 def test_who_waits_for_others_too_long_says_for_whom(folder):

@@ -110,6 +110,11 @@ class Wiring:
         """From whom a party takes a word in an exchange, in increasing order."""
         return self.part(agent, position).senders
 
+    def is_broadcast(self, sender: int, position: int) -> bool:
+        """Whether all receivers of a party get the same words in an exchange, and there are two of them at least."""
+        part = self.part(sender, position)
+        return len(part.receivers) > 1 and not part.masked and bool((part.on_links == part.on_links[:1]).all())
+
     def counts(self, round_: int) -> np.ndarray:
         """[K] how many times as much each agent counts in a round as when all take part; 0: it does not take part."""
         return self._counts(round_)

@@ -37,6 +37,7 @@ from sottovoce.errors import ProtocolError
 
 STEPS = 8  # positions of a round in the store
 _STEP = {Kind.REGISTER: 0, Kind.READY: 1, Kind.PUBLISH: 2, Kind.COSIGN: 3, Kind.REPAIR: 4}
+_MOST_BESIDE = 1024  # bytes of a publication beside its words
 
 
 class SpokenFor(ProtocolError):
@@ -150,8 +151,8 @@ class Agent:
                     self._round.deadlines.active = self._clock.monotonic()
 
     def witness(self, sender: int, raw: bytes) -> None:
-        """Take a publication that its sender hands over; one is kept of each, until the round of it is over."""
-        if sender != self.number:
+        """Take a publication that its sender hands over; one is kept of each, until the round of it is over, and none that is too large."""
+        if sender != self.number and len(raw) <= 8 * self._plan.run.dimension + _MOST_BESIDE:
             self._round.handed[sender] = raw
 
     def act(self) -> bytes | None:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sottovoce.deployment.agent import Own, Randomness
+from sottovoce.deployment.gopa.refusals import Forged as ForgedMessage
+from sottovoce.deployment.gopa.refusals import Malformed
 from sottovoce.deployment.gopa_parties import wire
 from sottovoce.deployment.gopa_parties.agent import STEPS, Agent, Step
 from sottovoce.deployment.gopa_parties.beacon import Beacon
@@ -23,6 +25,7 @@ from sottovoce.deployment.gopa_parties.packing import as_array
 from sottovoce.deployment.gopa_parties.plan import Plan, names_by_role, plan_of
 from sottovoce.deployment.gopa_parties.reader import Follows, Reader
 from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
+from sottovoce.deployment.identity.refusals import DifferentAgreement, Forged
 from sottovoce.deployment.party import (
     Book,
     Journal,
@@ -31,6 +34,7 @@ from sottovoce.deployment.party import (
     Phase,
     Place,
     Progress,
+    Refused,
     Served,
     begun_run,
     keep_memory_private,
@@ -69,6 +73,7 @@ class _Role(NamedTuple):
     watch: Onlooker
     progress: Callable[[Progress], None]
     clock: Clock
+    refused: Refused
 
     def names(self) -> dict[str, tuple[str, ...]]:
         return {role: tuple(names) for role, names in names_by_role(self.agreement).items()}
@@ -130,7 +135,8 @@ def run_gopa(
         )
         watch = Onlooker(journal, moment)
         watch.log("started", boot=book.boots, party=place.identity.name, run=agreement.run, role=role)
-        return _ROLES[role](_Role(plan, agreement, place, book, watch, progress, clock), records)
+        refused = Refused(watch.log)
+        return _ROLES[role](_Role(plan, agreement, place, book, watch, progress, clock, refused), records)
     finally:
         place.transport.close()
         journal.close()
@@ -289,8 +295,20 @@ def _deliveries(role: _Role) -> Iterator[Delivery]:
 
 def _take(role: _Role, reader: Reader, delivery: Delivery, now: float) -> None:
     (board,) = role.names()["board"]
-    if delivery.sender == board and delivery.blob[:1] == wire.SHOW:
+    if delivery.sender != board or delivery.blob[:1] != wire.SHOW:
+        return
+    try:
         reader.take(delivery.blob, now)
+    except (
+        Malformed,
+        ForgedMessage,
+        Forged,
+    ) as error:  # nobody has signed it: it counts for nothing, whoever brought it
+        role.refused.note(board, error)
+    except DifferentAgreement as error:
+        if not reader.length:
+            raise
+        role.refused.note(board, error)
 
 
 def _finish(role: _Role, reader: Reader, model: np.ndarray | None) -> Served:

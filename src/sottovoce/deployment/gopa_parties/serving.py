@@ -7,7 +7,7 @@ import numpy as np
 from sottovoce.deployment.gopa_parties import wire
 from sottovoce.deployment.gopa_parties.board import LogKeeper
 from sottovoce.deployment.gopa_parties.packing import packed, unpacked
-from sottovoce.deployment.party import Book, Onlooker, Place
+from sottovoce.deployment.party import Book, Onlooker, Place, Refused
 from sottovoce.deployment.store import RestoredBackup
 from sottovoce.deployment.transports import Delivery
 from sottovoce.errors import ProtocolError
@@ -44,6 +44,7 @@ class Serving:
         self._began = now
         self._keeper, self._agents, self._beacon, self._place, self._book = keeper, agents, beacon, place, book
         self._known: dict[str, _Known] = {}
+        self._refused: Refused | None = None
 
     def take(self, delivery: Delivery, now: float, watch: Onlooker) -> None:
         """Deal with one blob; what is refused is taken down and changes nothing."""
@@ -56,7 +57,8 @@ class Serving:
             elif kind == wire.MESSAGE:
                 self._keeper.take(delivery.blob[1:])
         except ProtocolError as error:
-            watch.log("refused", sender=delivery.sender, reason=str(error), kind=type(error).__name__)
+            self._refused = self._refused or Refused(watch.log)
+            self._refused.note(delivery.sender, error)
 
     def present(self, now: float) -> tuple[frozenset[int], bool]:
         """Agents that were heard of lately, and whether the beacon was."""

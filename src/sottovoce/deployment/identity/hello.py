@@ -5,13 +5,14 @@
 `run key` is the one X25519 key of the party in the run, `boot` are 32 fresh random bytes of this start of its process. A hello is no secret.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sottovoce.deployment.identity.exchange_keys import check_exchange_key
 from sottovoce.deployment.identity.identity import Identity
-from sottovoce.deployment.identity.packing import framed, unframed
-from sottovoce.deployment.identity.refusals import Malformed, Oversized
+from sottovoce.deployment.identity.packing import VERSION, framed, unframed
+from sottovoce.deployment.identity.refusals import DifferentVersion, Forged, Malformed, Oversized
 from sottovoce.deployment.identity.roster import Roster
 from sottovoce.deployment.identity.signatures import SIGNATURE_BYTES, verify
 from sottovoce.errors import ConfigError
@@ -20,6 +21,7 @@ LETTER = b"H"
 DIGEST_BYTES = 32
 LARGEST = 4096  # bytes of a hello
 _PURPOSE = "hello"
+_BEFORE = 2 + SIGNATURE_BYTES  # no hello is shorter
 _MOST_COUNTERS, _LONGEST_COUNTER = 16, 32
 
 
@@ -74,14 +76,29 @@ def read_hello(blob: bytes, roster: Roster) -> Hello:
     return hello
 
 
+def check_version(blob: bytes, identity_key: bytes) -> None:
+    """Say so where a member's hello is of another version; that is believed only with the member's signature.
+
+    Raises:
+        DifferentVersion: it is.
+    """
+    if not _BEFORE < len(blob) <= LARGEST or blob[:1] != LETTER or blob[1] == VERSION:
+        return
+    with contextlib.suppress(Forged):
+        verify(identity_key, _PURPOSE, bytes(blob[:-SIGNATURE_BYTES]), bytes(blob[-SIGNATURE_BYTES:]))
+        raise DifferentVersion(
+            f"Another party sends messages of version {blob[1]}; this Sottovoce reads {VERSION}. Use the same release at all parties."
+        )
+
+
 def _is_hello(header: list[Any]) -> bool:
     if [type(each) for each in header] != [str, bytes, bytes, str, bytes, bytes, dict]:
         return False
     counters: Mapping[Any, Any] = header[-1]
     return (
         all(len(header[position]) == DIGEST_BYTES for position in (1, 2, 4, 5))
-        and list(counters) == sorted(counters)
         and all(_is_counter(name, count) for name, count in counters.items())
+        and list(counters) == sorted(counters)
     )
 
 

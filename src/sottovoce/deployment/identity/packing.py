@@ -15,7 +15,7 @@ except ImportError as error:
         f"Runs among parties need msgpack, which cannot be imported ({error}). Install it: pip install 'sottovoce[deploy]'."
     ) from error
 
-VERSION = 1
+VERSION = 2  # 2: statements go along with messages
 _BEFORE = 4  # bytes before the header
 _LONGEST = 4096  # bytes of a header
 _LIMITS = {"max_str_len": 256, "max_bin_len": 64, "max_array_len": 16, "max_map_len": 16, "max_ext_len": 0}

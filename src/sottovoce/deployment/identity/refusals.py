@@ -34,6 +34,10 @@ class DifferentRoster(ProtocolError):
     """A party of this run that knows other members."""
 
 
+class DifferentVersion(ProtocolError):
+    """A party of this run whose messages have another version."""
+
+
 class WrongReceiver(ProtocolError):
     """A message for somebody else."""
 

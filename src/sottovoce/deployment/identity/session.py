@@ -16,6 +16,7 @@ alone, and stay.
 """
 
 import hashlib
+import hmac
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sottovoce.deployment.identity import exchange_keys
 from sottovoce.deployment.identity.channel import KEY_NAME_BYTES, TAG_BYTES, Channel, End
-from sottovoce.deployment.identity.hello import DIGEST_BYTES, LETTER, Hello, read_hello, signed_hello
+from sottovoce.deployment.identity.hello import DIGEST_BYTES, LETTER, Hello, check_version, read_hello, signed_hello
 from sottovoce.deployment.identity.identity import Identity
 from sottovoce.deployment.identity.packing import framed, unframed
 from sottovoce.deployment.identity.refusals import (
@@ -135,6 +136,28 @@ class Session:
         return self._identity.public_key
 
     @property
+    def run(self) -> str:
+        """The name of the run."""
+        return self._run
+
+    @property
+    def agreement(self) -> bytes:
+        """The digest of what this party has agreed to."""
+        return self._digest
+
+    def key_of(self, name: str) -> bytes:
+        """The public identity key of a member."""
+        return self._roster[name].identity_key
+
+    def sign(self, purpose: str, message: bytes) -> bytes:
+        """This party's signature of a message for one purpose."""
+        return self._identity.sign(purpose, message)
+
+    def secret(self, use: bytes) -> bytes:
+        """32 bytes that only this party knows, for one use in this run; the same at every start."""
+        return hmac.digest(self._run_key.private_bytes_raw(), b"sottovoce/own/1\0" + self._salt + use, "sha256")
+
+    @property
     def boot(self) -> bytes:
         """The fresh bytes of this start."""
         return self._boot
@@ -183,9 +206,12 @@ class Session:
             WrongRun: it is of another run.
             DifferentAgreement: the other party has agreed to something else.
             DifferentRoster: it knows other members.
+            DifferentVersion: `sender` has signed a hello of another version.
             Equivocation: it has shown another run key before, or there is a second process with this party's own identity.
             Superseded: the party has started again since.
         """
+        if sender is not None:
+            check_version(blob, self.key_of(sender))
         hello = read_hello(blob, self._roster)
         if sender is not None and hello.party != sender:
             raise WrongSender(

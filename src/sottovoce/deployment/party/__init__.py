@@ -3,6 +3,7 @@
 run_party    one party in one run, or the rest of it after a crash
 AgentWork    what an agent does there;   RelayWork    what a relay does
 Book         the pages of the store that belong to a run;   Journal    what people who look on can read
+Refused      what was refused of whom, counted
 """
 
 from sottovoce.deployment.party.book import Book
@@ -11,6 +12,7 @@ from sottovoce.deployment.party.going_on import Course, GoesOn
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Phase
 from sottovoce.deployment.party.quiet import keep_memory_private, memory_kb
+from sottovoce.deployment.party.refused import Refused
 from sottovoce.deployment.party.run_party import (
     Onlooker,
     OthersMissing,
@@ -36,6 +38,7 @@ __all__ = [
     "Phase",
     "Place",
     "Progress",
+    "Refused",
     "RelayWork",
     "RunEnded",
     "Served",

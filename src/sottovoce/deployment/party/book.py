@@ -16,6 +16,7 @@ from sottovoce.deployment.store.counters import PURPOSE
 from sottovoce.deployment.terms import Agreement
 
 _RUN_KEY = "run key of "  # before a name: the public key of another party, among what an exchange holds
+_STATEMENTS = "statements"  # among what an exchange holds
 
 
 class Book:
@@ -47,11 +48,16 @@ class Book:
             boots: starts of this run, with this one.
             run_keys: public run keys of others that were known at the last commit.
             proof: how far the store has come, signed.
+            keep_statements: position -> what is to be written down of statements (`testimony`).
+            statements: as they were written down last.
         """
         self._store, self._digest, self._identity, self._roster = store, digest, identity, roster
         self._offset, self._end, self._spent = int(hears_first), end, spent
         self.boots = store.boot(digest)
-        self._kept, self.run_keys = _without_keys(store.current(digest))
+        kept = store.current(digest)
+        self.statements = b"" if kept is None else kept.held.get(_STATEMENTS, np.zeros(0, dtype=np.uint8)).tobytes()
+        self.keep_statements: Callable[[int], bytes] = lambda position: self.statements
+        self._kept, self.run_keys = _without_keys(kept)
         self._stand(store.counters())
         self._committed = -1 if self._kept is None else self._kept.position
         self._after = succession.followed_after(store, digest)
@@ -117,11 +123,12 @@ class Book:
             run_keys: public keys of others, which they have to show again after a crash.
         """
         keys = {_RUN_KEY + name: np.frombuffer(key, dtype=np.uint8) for name, key in run_keys.items()}
+        statements = self.keep_statements(position)
         counters = self._store.commit(
             self._digest,
             position,
             state=state,
-            held={**held, **keys},
+            held={**held, **keys, **({_STATEMENTS: np.frombuffer(statements, dtype=np.uint8)} if statements else {})},
             outgoing=outgoing,
             spent=self._spent(min(position, self._end - 1)),
         )
@@ -208,7 +215,7 @@ def _without_keys(kept: Current | None) -> tuple[Current | None, dict[str, bytes
     if kept is None:
         return None, {}
     keys = {name: value for name, value in kept.held.items() if name.startswith(_RUN_KEY)}
-    held = {name: value for name, value in kept.held.items() if name not in keys}
+    held = {name: value for name, value in kept.held.items() if name not in keys and name != _STATEMENTS}
     return Current(kept.position, kept.state, held), {
         name.removeprefix(_RUN_KEY): value.tobytes() for name, value in keys.items()
     }

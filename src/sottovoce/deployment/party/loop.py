@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 
+from sottovoce.deployment.identity.refusals import Forged
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.exclusion import bundle, is_about
@@ -155,18 +156,27 @@ class Loop:
 
     def _take_in(self, heard: Heard) -> None:
         """Keep words that are needed now or later; what was taken before is only acknowledged again."""
-        sender, position, content = heard
+        sender, position, content, _ = heard
         if position < self._book.taken:
             self._post.send_receipt(sender)
             return
         if not position < self._work.end or sender not in self._work.senders(position):
-            self._watch.log("refused", sender=sender, reason=f"nothing is expected of {sender} at exchange {position}")
+            self._post.refused.note(
+                sender, f"nothing is expected of {sender} at exchange {position}; it is ignored", "NotExpected"
+            )
             return
         if position < self.position or (position == self.position and self.phase == "speak" and self._heard):
             return  # taken, but not written down yet: the receipt goes out with the next transaction
-        words = wire.as_words(content, self._work.dimension, sender)
+        try:
+            words = wire.as_words(content, self._work.dimension, sender)
+            self._post.check(heard)
+        except (wire.OtherShape, Forged) as error:
+            self._post.refused.note(sender, error)
+            return
         if not self._inbox.put(sender, position, words):
-            self._watch.log("refused", sender=sender, reason=f"{sender} is too far ahead, at exchange {position}")
+            self._post.refused.note(
+                sender, f"{sender} is too far ahead, at exchange {position}; it is ignored", "TooFarAhead"
+            )
 
     def _move(self) -> bool:
         """One step, if nothing is missing for it."""
@@ -255,13 +265,15 @@ class Loop:
         return True
 
     def _settle(self) -> bool:
-        """Leave when everything was acknowledged and nobody waits for a receipt of ours, or after a while of silence."""
+        """Leave when everything was acknowledged and nobody waits for a receipt or a statement of ours, or after a while of silence."""
+        self._post.tell_news()
         if self._post.write_acknowledgements():
             return True
         lost = _nobody if self._going_on is None else self._going_on.is_silent
         if any(not lost(name) for name in self._post.outbox.receivers()):
             return False
-        if not self._post.all_settled(lost) and self._watch.clock() - self._post.heard_at < LINGER:
+        settled = self._post.all_settled(lost) or self._watch.clock() - self._post.heard_at >= LINGER
+        if not settled or not self._post.all_told(LINGER):
             self._post.remind_unsettled(REMINDER)
             return False
         assert self.model is not None  # it was made before

@@ -9,12 +9,16 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from sottovoce.deployment.identity import Session
-from sottovoce.deployment.identity.refusals import DifferentAgreement, DifferentRoster, Equivocation
+from sottovoce.deployment.identity.refusals import DifferentAgreement, DifferentRoster, DifferentVersion, Equivocation
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.evidence import Caught
 from sottovoce.deployment.party.exclusion import LETTER as STATEMENT
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.outbox import Outbox
+from sottovoce.deployment.party.refused import Refused
+from sottovoce.deployment.party.statements import NO_CLAIM, Claim, packed
+from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.store import RestoredBackup
 from sottovoce.deployment.transports import Transport
 from sottovoce.errors import ProtocolError
@@ -41,6 +45,7 @@ class Heard(NamedTuple):
     sender: str
     position: int
     content: bytes
+    claim: Claim
 
 
 class Notice(NamedTuple):
@@ -54,7 +59,13 @@ class Post:
     """The mail of one party in one run, and what is not acknowledged of it."""
 
     def __init__(
-        self, session: Session, transport: Transport, neighbours: Neighbours, book: Book, watch: Watch
+        self,
+        session: Session,
+        transport: Transport,
+        neighbours: Neighbours,
+        book: Book,
+        watch: Watch,
+        testimony: Testimony,
     ) -> None:
         """Begin with what the store says was not acknowledged.
 
@@ -64,9 +75,19 @@ class Post:
             neighbours: all others of the run.
             book: what the store keeps of it.
             watch: the time, and who looks on.
+            testimony: what is known of who said what.
+
+        Attributes:
+            refused: what was refused of whom.
         """
         self._session, self._transport, self._book, self._watch = session, transport, book, watch
         self.neighbours, self.outbox = neighbours, Outbox()
+        self.refused, self._testimony = Refused(watch.log), testimony
+        book.keep_statements = testimony.keep
+        self._told: dict[
+            str, tuple[int, int]
+        ] = {}  # by neighbour: what the last receipt after the end of the run said of statements
+        self._news = (0, 0), watch.clock()
         for receiver, position, words in book.outgoing():
             self.outbox.put(receiver, position, words, watch.clock())
         self._unwritten: set[str] = set()  # whose acknowledgements are not in the file yet
@@ -108,18 +129,35 @@ class Post:
         """Whether all neighbours, but those who count as lost, have said that they wait for no receipt of this party."""
         return all(neighbour.settled or lost(name) for name, neighbour in self.neighbours.items())
 
+    def tell_news(self) -> None:
+        """After the last exchange: send a receipt to everybody for whom there are new statements, or who sent some."""
+        for name, neighbour in self.neighbours.items():
+            stand = self._testimony.passing.stand(name)
+            if neighbour.ready and self._told.get(name) != stand:
+                self._told[name] = stand
+                self.send_receipt(name)
+
+    def all_told(self, patience: float) -> bool:
+        """Whether nobody waits for a statement; True too when for so many seconds nothing new was learnt or counted, which nobody can prolong at will."""
+        names = [name for name, _ in self.neighbours.items()]
+        news, now = self._testimony.stand(names), self._watch.clock()
+        if news != self._news[0]:
+            self._news = news, now
+        return self._testimony.complete(names) or now - self._news[1] >= patience
+
     def remind_unsettled(self, every: float) -> None:
         """Say again what was taken to those who may wait for it, every so many seconds."""
         now = self._watch.clock()
         for name, neighbour in self.neighbours.items():
-            if not neighbour.settled and now >= neighbour.reminded + every:
+            waits = not neighbour.settled or not self._testimony.served(name)
+            if waits and now >= neighbour.reminded + every:
                 neighbour.reminded = now
                 self.send_receipt(name)
 
     def send_words(self, receiver: str, position: int, words: bytes) -> None:
         """Send words that are written down, and again until they are acknowledged."""
         self.outbox.put(receiver, position, words, self._watch.clock())
-        self._send_words(receiver, position, words)
+        self._send_words(receiver, position, words, onwards=True)
 
     def send_receipt(self, receiver: str) -> None:
         """Say what was taken."""
@@ -147,20 +185,27 @@ class Post:
 
         Raises:
             RestoredBackup: another party shows what this one has signed, and this store has not.
-            DifferentAgreement, DifferentRoster: a neighbour has other terms, before anything was sent.
+            DifferentAgreement, DifferentRoster, DifferentVersion: a neighbour has other terms, before anything was sent.
+            Caught: a party is proven to have said two things; the neighbours have been told.
         """
         delivery = self._transport.recv(timeout)
         if delivery is None:
             return None
-        if delivery.blob[:1] == STATEMENT or delivery.sender not in self.neighbours:
-            return Notice(delivery.sender, delivery.blob if delivery.blob[:1] == STATEMENT else b"")
+        if delivery.blob[:1] == STATEMENT:
+            return Notice(delivery.sender, delivery.blob)
+        if delivery.sender not in self.neighbours:
+            self.refused.note(delivery.sender, f"nothing is expected of {delivery.sender} in this run", "Stranger")
+            return Notice(delivery.sender, b"")
         try:
             if delivery.blob[:1] != wire.HELLO:
                 return self._opened(delivery.sender, delivery.blob)
             self._greeted(delivery.sender, delivery.blob)
+        except Caught as caught:
+            self._pass_on(caught)
+            raise
         except RestoredBackup:
             raise
-        except (DifferentAgreement, DifferentRoster) as error:
+        except (DifferentAgreement, DifferentRoster, DifferentVersion) as error:
             if not self._book.begun:
                 raise
             self.note_refusal(delivery.sender, error)
@@ -191,6 +236,28 @@ class Post:
         self._unwritten.discard(name)
         self._book.acknowledged(name, self._book.end)
 
+    def check(self, heard: Heard) -> None:
+        """Refuse words that were to be the same for several receivers and come without their sender's statement.
+
+        Raises:
+            Forged: there is none, or it is of other words.
+            Caught: the sender has signed other words too; the neighbours have been told.
+        """
+        try:
+            self._testimony.check(heard.sender, heard.position, heard.content, heard.claim)
+        except Caught as caught:
+            self._pass_on(caught)
+            raise
+
+    def _pass_on(self, caught: Caught) -> None:
+        """Show evidence to all neighbours, so that they stop too."""
+        evidence = caught.evidence
+        self._watch.log("equivocation", sender=evidence.sender, position=evidence.position)
+        number = self._testimony.number_of(evidence.sender)
+        pair = packed([each._replace(sender=number) for each in evidence.statements])
+        for name, _ in self.neighbours.items():
+            self._seal(name, wire.EVIDENCE, evidence.position, pair)
+
     def _greet(self, name: str) -> None:
         neighbour = self.neighbours[name]
         hello = self._session.hello({"boot": self._book.boots, "taken": self._book.taken})
@@ -205,7 +272,7 @@ class Post:
         try:
             self._book.seen(sender, greeting.mine)
             hello = self._session.greet(greeting.hello, sender)
-        except (RestoredBackup, DifferentAgreement, DifferentRoster, Equivocation) as error:
+        except (RestoredBackup, DifferentAgreement, DifferentRoster, DifferentVersion, Equivocation) as error:
             self._answer_refused(sender)
             if not isinstance(error, RestoredBackup):
                 raise
@@ -217,6 +284,8 @@ class Post:
         if greeting.wanted:
             self._greet(sender)
         if fresh:
+            self._testimony.begin(sender)
+            self._told.pop(sender, None)
             self._watch.log("greeted", neighbour=sender, boot=hello.counters.get("boot"))
         self._acknowledge(sender, hello.counters.get("taken", 0))
 
@@ -237,36 +306,42 @@ class Post:
 
     def _opened(self, sender: str, blob: bytes) -> Heard | None:
         opened = self._session.open(sender, blob)
-        receipt, content = wire.unpacked(opened.payload)
+        receipt, bundle, claim, content = wire.unpacked(opened.payload)
         self._book.noted(sender, receipt.proof)
+        for refusal in self._testimony.take_in(sender, bundle):
+            self.refused.note(sender, refusal)
         self.neighbours[sender].settled = receipt.settled
         self.heard_at = self.neighbours[sender].heard = self._watch.clock()
         self._known(sender, True)
         self._acknowledge(sender, receipt.taken)
-        return Heard(sender, opened.position, content) if opened.kind == wire.WORDS else None
+        if opened.kind == wire.EVIDENCE:
+            self._testimony.accuse(content)
+        return Heard(sender, opened.position, content, claim) if opened.kind == wire.WORDS else None
 
     def note_refusal(self, sender: str, error: ProtocolError) -> None:
         """Note what was refused of somebody, and why."""
         if sender in self.neighbours:
             self.neighbours[sender].refusal = str(error)
-        self._watch.log("refused", sender=sender, reason=str(error), kind=type(error).__name__)
+        self.refused.note(sender, error)
 
     def _acknowledge(self, sender: str, taken: int) -> None:
         if self.outbox.drop(sender, taken):
             self._book.acknowledged(sender, taken)
             self._unwritten.add(sender)
 
-    def _send_words(self, receiver: str, position: int, words: bytes) -> None:
+    def _send_words(self, receiver: str, position: int, words: bytes, *, onwards: bool = False) -> None:
         self._watch.moment("before send")
-        self._seal(receiver, wire.WORDS, position, words)
+        self._seal(receiver, wire.WORDS, position, words, onwards=onwards)
         self._watch.moment("after send")
 
-    def _seal(self, receiver: str, kind: str, position: int, words: bytes) -> None:
+    def _seal(self, receiver: str, kind: str, position: int, words: bytes, *, onwards: bool = False) -> None:
         if not self.neighbours[receiver].ready:
             return  # it could not open it; it gets everything when both have greeted
         # What is acknowledged but not written down would be sent again after a crash, to somebody who may have left by then.
         settled = receiver not in self._unwritten and not self.outbox.of(receiver)
-        payload = wire.packed(wire.Receipt(self._book.taken, settled, self._book.proof), words)
+        receipt = wire.Receipt(self._book.taken, settled, self._book.proof)
+        claim = self._testimony.claim(position, words) if kind == wire.WORDS else NO_CLAIM
+        payload = wire.packed(receipt, words, self._testimony.passing.bundle(receiver, onwards=onwards), claim)
         self._send(receiver, self._session.seal(receiver, kind, position, payload))
 
     def _send(self, receiver: str, blob: bytes) -> None:

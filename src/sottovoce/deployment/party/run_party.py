@@ -18,6 +18,7 @@ import numpy as np
 from sottovoce.deployment.identity import Identity, Roster, Session, fresh_boot, new_run_key
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.evidence import Caught, keep_evidence, kept_evidence
 from sottovoce.deployment.party.exclusion import Exclusion
 from sottovoce.deployment.party.going_on import Course, GoesOn, GoingOn
 from sottovoce.deployment.party.journal import Journal
@@ -26,6 +27,7 @@ from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.post import Post
 from sottovoce.deployment.party.quiet import give_back_free_memory, keep_memory_private, memory_kb
 from sottovoce.deployment.party.succeeded import latest_course
+from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.party.work import Work
 from sottovoce.deployment.store import Meter, Reservation, RunRecord, Store
 from sottovoce.deployment.terms import Agreement
@@ -133,6 +135,7 @@ def run_party(
         RunEnded: somebody is lost, and the agreement ends the run then.
         Excluded: the others go on without this party.
         RestoredBackup: others have seen more of this store than it holds; nothing more is sent.
+        CheatingProven: a party has said two things; the evidence lies in the folder.
         ProtocolError: a neighbour has other terms, or contradicts itself.
         StoreError: the disk failed; nothing of the exchange was sent.
     """
@@ -141,6 +144,9 @@ def run_party(
     course = latest_course(Course(agreement, work_of, spent), place.store, place.identity, place.roster, goes_on)
     if (model := place.store.model(course.agreement.digest)) is not None and not _has_key(place.store, course):
         return Served(model=model, unacknowledged=())
+    found = kept_evidence(place.folder, course.agreement.digest)
+    if found is not None:
+        raise Caught(found)  # the same command does not go on among cheats
     journal = Journal(place.folder)
     try:
         place.transport.open()
@@ -149,6 +155,9 @@ def run_party(
             if isinstance(ended, Served):
                 return ended
             course = ended
+    except Caught as caught:
+        keep_evidence(caught.evidence, place.folder)
+        raise
     finally:
         place.transport.close()
         journal.close()
@@ -189,7 +198,7 @@ def _take_part(
         raise ConfigError(
             f"the run {brief(agreement.run)!r} was erased in this store, and nothing more is sent in it. Agree on a run with another name."
         )
-    largest = wire.PREFIX + 8 * agreement.dimension
+    largest = wire.LONGEST + 8 * agreement.dimension
     _check_room(place.transport, largest)
     session = Session(
         place.identity,
@@ -211,7 +220,8 @@ def _take_part(
         spent=course.spent,
     )
     session.remember(book.run_keys)
-    post = Post(session, place.transport, Neighbours(all_others(work, range(work.end))), book, watch)
+    neighbours = Neighbours(all_others(work, range(work.end)))
+    post = Post(session, place.transport, neighbours, book, watch, Testimony(session, work, book.statements))
     going_on = _going_on(course, place, book, post, watch, goes_on)
     seconds: list[float] = [0.0]
 
@@ -247,9 +257,7 @@ def _going_on(
         raise ConfigError(
             "the agreement excludes those who are lost, and nothing says how the run goes on without them. Give goes_on."
         )
-    exclusion = Exclusion(
-        course.agreement, place.identity, place.roster, kept=book.signed(), keep=book.keep_signed
-    )
+    exclusion = Exclusion(course.agreement, place.identity, place.roster, kept=book.signed(), keep=book.keep_signed)
     return GoingOn(course, exclusion, post, watch, goes_on)
 
 

@@ -1,13 +1,13 @@
 """What one party sends another: a greeting in the open, everything else sealed.
 
     greeting    H | answer wanted | known start | proof | number of proofs | proofs | hello
-    sealed      S | box                                      box opens to: receipt | words
+    sealed      S | box                     box opens to: receipt | statements that are passed on | salt and signature of the words | words
 
 `known start` are the first bytes of the receiver's start that its sender knows, zeros where it knows none: only who is known can be answered. A
 proof are counters signed by the party whose store they are about (`store.Counters`). A greeting shows the sender's own, and the highest that it
 has seen of the receiver, so that a receiver whose store was set back learns it. A receipt stands in front of every sealed message: how many
 exchanges its sender has taken durably, whether it still waits for a receipt itself, and its proof. `taken = n` says that nothing of the exchanges
-0..n-1 is needed again.
+0..n-1 is needed again. Salt and signature are zeros where there are no words, or words for one receiver (`statements`).
 """
 
 import struct
@@ -16,20 +16,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sottovoce.deployment.identity.refusals import Malformed, Oversized
+from sottovoce.deployment.party import passing
+from sottovoce.deployment.party.passing import Bundle
+from sottovoce.deployment.party.statements import NO_CLAIM, SALT, SIGNATURE, Claim
 from sottovoce.deployment.store import Counters, Proof
 from sottovoce.errors import ProtocolError
 
 HELLO, SEALED = b"H", b"S"
-WORDS, RECEIPT = "words", "receipt"  # kinds of sealed messages
+WORDS, RECEIPT, EVIDENCE = "words", "receipt", "evidence"  # kinds of sealed messages
 MOST_PROOFS = 64
 _RECEIPT = struct.Struct("<QB")
 _WORD = np.dtype("<u8")
-_SIGNATURE = 64
 _START = 8  # bytes by which starts are told apart
 UNKNOWN = bytes(_START)
 _COUNTERS = len(Counters(store=bytes(16), exchanges=0, boots=0, entries=0).to_bytes())
-_PROOF = _COUNTERS + _SIGNATURE
-PREFIX = _RECEIPT.size + _PROOF
+_PROOF = _COUNTERS + SIGNATURE
+_PREFIX = _RECEIPT.size + _PROOF
+_CLAIM = SALT + SIGNATURE
+LONGEST = _PREFIX + passing.LARGEST + _CLAIM  # bytes before words
+_MOST_TAKEN = 2**63  # what a store can count to
+
+
+class OtherShape(ProtocolError):
+    """Words for a model of another size."""
 
 
 class Greeting(NamedTuple):
@@ -50,6 +60,15 @@ class Receipt(NamedTuple):
     proof: Proof
 
 
+class Payload(NamedTuple):
+    """What a sealed message holds."""
+
+    receipt: Receipt
+    bundle: Bundle
+    claim: Claim
+    words: bytes
+
+
 def greeting(value: Greeting) -> bytes:
     """A greeting as it travels."""
     yours = value.yours[:MOST_PROOFS]
@@ -63,15 +82,16 @@ def read_greeting(blob: bytes) -> Greeting:
     """What a greeting says.
 
     Raises:
-        ProtocolError: it is too short.
+        Oversized: it has too many proofs.
+        Malformed: it is too short.
     """
     proof = 2 + _START
     count = proof + _PROOF
     first = count + 1
+    if len(blob) > first and blob[count] > MOST_PROOFS:
+        raise Oversized(f"a greeting has {blob[count]} proofs; at most {MOST_PROOFS} are read. It is ignored.")
     if len(blob) <= first or len(blob) <= (end := first + _PROOF * blob[count]):
-        raise ProtocolError(
-            f"a greeting has {len(blob)} bytes, fewer than what stands before its hello; it is ignored."
-        )
+        raise Malformed(f"a greeting has {len(blob)} bytes, fewer than what stands before its hello; it is ignored.")
     yours = tuple(_proof(blob[at : at + _PROOF]) for at in range(first, end, _PROOF))
     return Greeting(bool(blob[1]), blob[2:proof], _proof(blob[proof:count]), yours, blob[end:])
 
@@ -81,21 +101,30 @@ def knows(greeting: Greeting, start: bytes) -> bool:
     return greeting.known == start[:_START]
 
 
-def packed(receipt: Receipt, words: bytes) -> bytes:
+def packed(receipt: Receipt, words: bytes, bundle: Bundle = passing.NOTHING, claim: Claim = NO_CLAIM) -> bytes:
     """A payload to be sealed."""
-    return b"".join((_RECEIPT.pack(receipt.taken, receipt.settled), *receipt.proof, words))
+    head = _RECEIPT.pack(receipt.taken, receipt.settled)
+    return b"".join((head, *receipt.proof, passing.packed(bundle), *claim, words))
 
 
-def unpacked(payload: bytes) -> tuple[Receipt, bytes]:
-    """The receipt and the bytes after it.
+def unpacked(payload: bytes) -> Payload:
+    """What was sealed.
 
     Raises:
-        ProtocolError: the payload is too short.
+        Malformed: the payload is too short, or counts to more than there can be.
     """
-    if len(payload) < PREFIX:
-        raise ProtocolError(f"a message has {len(payload)} bytes, fewer than its receipt of {PREFIX}; it is ignored.")
+    if len(payload) < _PREFIX:
+        raise Malformed(f"a message has {len(payload)} bytes, fewer than its receipt of {_PREFIX}; it is ignored.")
     taken, settled = _RECEIPT.unpack_from(payload)
-    return Receipt(taken, bool(settled), _proof(bytes(payload[_RECEIPT.size : PREFIX]))), payload[PREFIX:]
+    if taken >= _MOST_TAKEN:
+        raise Malformed(f"a message says that {taken} exchanges were taken, which nobody can count to; it is ignored.")
+    bundle, length = passing.unpacked(payload[_PREFIX : _PREFIX + passing.LARGEST])
+    first, end = _PREFIX + length, _PREFIX + length + _CLAIM
+    if len(payload) < end:
+        raise Malformed(f"a message has {len(payload)} bytes, fewer than what stands before its words; it is ignored.")
+    receipt = Receipt(taken, bool(settled), _proof(bytes(payload[_RECEIPT.size : _PREFIX])))
+    claim = Claim(bytes(payload[first : first + SALT]), bytes(payload[first + SALT : end]))
+    return Payload(receipt, bundle, claim, payload[end:])
 
 
 def as_bytes(words: np.ndarray) -> bytes:
@@ -107,10 +136,10 @@ def as_words(content: bytes, dimension: int, sender: str) -> np.ndarray:
     """[d] uint64.
 
     Raises:
-        ProtocolError: not as many words as a model has.
+        OtherShape: not as many words as a model has.
     """
     if len(content) != dimension * _WORD.itemsize:
-        raise ProtocolError(
+        raise OtherShape(
             f"{sender} sent {len(content)} bytes where a message of this run has {dimension * _WORD.itemsize}; it is ignored."
         )
     return np.frombuffer(content, dtype=_WORD).astype(np.uint64, copy=False)

@@ -63,6 +63,13 @@ class Work(Protocol):
     def partners(self, position: int) -> tuple[str, ...]:
         """With whom this party shares a source at an exchange, and so needs a key."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All parties of the run, in the order of their numbers."""
+
+    def is_broadcast(self, sender: int, position: int) -> bool:
+        """Whether all receivers of a party, given by its number, get the same words, and there are two of them at least."""
+
     def start(self) -> np.ndarray:
         """The state before the first exchange."""
 
@@ -80,7 +87,7 @@ class _Links:
     """Names in place of numbers."""
 
     def __init__(self, wiring: Wiring, names: Sequence[str], number: int) -> None:
-        self._wiring, self._names, self._number = wiring, tuple(names), number
+        self._wiring, self.names, self._number = wiring, tuple(names), number
         self._numbers = {name: each for each, name in enumerate(names)}
         self.end, self.dimension = wiring.run.end, wiring.run.dimension
 
@@ -97,14 +104,18 @@ class _Links:
         sources = self._wiring.part(self._number, position).sources
         return self._named(sorted({source.other for source in sources if source.other >= 0}))
 
+    def is_broadcast(self, sender: int, position: int) -> bool:
+        """Whether all receivers of a party get the same words, and there are two of them at least."""
+        return self._wiring.is_broadcast(sender, position)
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._names[self._number]} in {self.end} exchanges>"
+        return f"<{type(self).__name__} of {self.names[self._number]} in {self.end} exchanges>"
 
     def _named(self, numbers: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._names[number] for number in numbers)
+        return tuple(self.names[number] for number in numbers)
 
     def _by_name(self, words: Mapping[int, np.ndarray]) -> dict[str, np.ndarray]:
-        return {self._names[number]: each for number, each in words.items()}
+        return {self.names[number]: each for number, each in words.items()}
 
     def _by_number(self, words: Words) -> dict[int, np.ndarray]:
         return {self._numbers[name]: each for name, each in words.items()}

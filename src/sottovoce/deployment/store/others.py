@@ -8,6 +8,8 @@ from sottovoce.deployment.store.database import Database
 from sottovoce.deployment.store.refusals import RestoredBackup
 from sottovoce.errors import ProtocolError
 
+MOST_STORES = 64  # of one identity: each of them takes room here, and any member could make up more
+
 
 class Others:
     """Counters of others: those in the file, and newer ones that wait for the next transaction."""
@@ -15,7 +17,8 @@ class Others:
     def __init__(self) -> None:
         self.waiting: dict[tuple[bytes, bytes], Proof] = {}
         # The highest per identity and store, waiting or in the file: only one process writes, so that they are read once.
-        self._highest: dict[tuple[bytes, bytes], Counters | None] = {}
+        self._highest: dict[tuple[bytes, bytes], Counters] = {}
+        self._read_once: set[bytes] = set()  # identities whose counters in the file are in `highest`
 
     def seen(self, database: Database, identity_key: bytes, proof: Proof) -> None:
         """Take counters that may not be below earlier ones."""
@@ -48,14 +51,16 @@ class Others:
     def check_not_behind(self, own: Counters, own_key: bytes, proofs: Iterable[Proof]) -> None:
         """Hold one's own counters against proofs with one's own signature."""
         for proof in proofs:
-            if not signed_by(own_key, PURPOSE, *proof):
+            once = _read(proof)
+            if once is None or once.store != own.store:
                 continue
-            once = Counters.from_bytes(proof.counters)
-            if once.store == own.store and own.behind(once):
-                raise RestoredBackup(
-                    f"this store has {own}, and a peer shows {once} with our own signature: an older copy was put back. Going on would send other "
-                    f"versions of what was sent. Put the newest file back; if it is lost, nothing more can run under this ledger."
-                )
+            # Signatures cost time: only what would stop this party is checked, and a peer shows one proof of a store.
+            if not own.behind(once) or not signed_by(own_key, PURPOSE, *proof):
+                break
+            raise RestoredBackup(
+                f"this store has {own}, and a peer shows {once} with our own signature: an older copy was put back. Going on would send other "
+                f"versions of what was sent. Put the newest file back; if it is lost, nothing more can run under this ledger."
+            )
 
     def write(self, connection: Connection) -> None:
         """Put into the file what waits."""
@@ -67,14 +72,30 @@ class Others:
 
     def _keep(self, identity_key: bytes, shown: Counters, proof: Proof) -> None:
         key = (identity_key, shown.store)
+        if key not in self._highest:
+            self._check_room(identity_key)
         self.waiting[key], self._highest[key] = proof, shown
 
     def _known(self, database: Database, identity_key: bytes, store: bytes) -> Counters | None:
-        key = (identity_key, store)
-        if key not in self._highest:
-            known = [Counters.from_bytes(proof.counters) for proof in self.highest(database, identity_key)]
-            self._highest[key] = next((counters for counters in known if counters.store == store), None)
-        return self._highest[key]
+        if identity_key not in self._read_once:
+            self._read_once.add(identity_key)
+            for proof in self.highest(database, identity_key):
+                counters = Counters.from_bytes(proof.counters)
+                self._highest[identity_key, counters.store] = counters
+        return self._highest.get((identity_key, store))
+
+    def _check_room(self, identity_key: bytes) -> None:
+        if sum(identity == identity_key for identity, _ in self._highest) >= MOST_STORES:
+            raise ProtocolError(
+                f"the peer with key {identity_key.hex()[:16]}... shows counters of more than {MOST_STORES} stores; what it shows of others is ignored."
+            )
+
+
+def _read(proof: Proof) -> Counters | None:
+    try:
+        return Counters.from_bytes(proof.counters)
+    except ProtocolError:
+        return None
 
 
 def _counters_of(identity_key: bytes, proof: Proof) -> Counters:
