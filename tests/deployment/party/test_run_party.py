@@ -78,7 +78,7 @@ def test_all_parties_end_with_their_models_and_a_closed_run_is_only_read_back(fo
     assert [each["position"] for each in measured] == [0, 1, 2]
     events = [json.loads(line)["event"] for line in (folder / "party-1" / "log.jsonl").read_text().splitlines()]
     assert events[0] == "started"
-    assert events[-1] == "stopped"
+    assert events[-2:] == ["stopped", "ended"]
 
 
 def test_who_waits_for_others_too_long_says_for_whom(folder):

@@ -25,15 +25,17 @@ from sottovoce.deployment.gopa_parties.reader import Follows, Reader
 from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
 from sottovoce.deployment.party import (
     Book,
-    Journal,
     Onlooker,
+    Other,
     OthersMissing,
     Phase,
     Place,
     Progress,
     Served,
+    Standing,
     begun_run,
     keep_memory_private,
+    looked_on,
 )
 from sottovoce.deployment.store import Meter, Reservation
 from sottovoce.deployment.terms import Agreement, PublicRun
@@ -111,25 +113,23 @@ def run_gopa(
     if record.run_key is None:
         model = place.store.model(agreement.digest)
         return Served(model=np.zeros(0) if model is None else model, unacknowledged=())
-    journal = Journal(place.folder)
-    try:
-        _check_room(place, plan)
-        place.transport.open()
-        book = Book(
-            place.store,
-            agreement.digest,
-            place.identity,
-            place.roster,
-            hears_first=False,
-            end=2**62,
-            spent=lambda position: spent(published_rounds(position)),
-        )
-        watch = Onlooker(journal, moment)
-        watch.log("started", boot=book.boots, party=place.identity.name, run=agreement.run, role=role)
-        return _ROLES[role](_Role(plan, agreement, place, book, watch, progress), records)
-    finally:
-        place.transport.close()
-        journal.close()
+    with looked_on(agreement, place, record, moment) as watch:
+        try:
+            _check_room(place, plan)
+            place.transport.open()
+            book = Book(
+                place.store,
+                agreement.digest,
+                place.identity,
+                place.roster,
+                hears_first=False,
+                end=2**62,
+                spent=lambda position: spent(published_rounds(position)),
+            )
+            watch.log("started", boot=book.boots, party=place.identity.name, run=agreement.run, role=role)
+            return _ROLES[role](_Role(plan, agreement, place, book, watch, progress), records)
+        finally:
+            place.transport.close()
 
 
 def published_rounds(position: int) -> int:
@@ -158,6 +158,7 @@ def _run_agent(role: _Role, records: Records | None) -> Served:
                 _take(role, reader, delivery, now)
         _check_heard(role, reader, agent)
         reader.ask(now)
+        _tell(role, agent.log.round_, reader.length, reader.awaited(now), reader.heard_of())
         if not reader.current:
             continue
         new = agent.act(_milliseconds)
@@ -165,7 +166,6 @@ def _run_agent(role: _Role, records: Records | None) -> Served:
         if now - again >= AGAIN:
             again = now
             _send(role, reader, agent, names)
-        _tell(role, agent.log.round_, ())
     return _finish(role, reader, agent.model)
 
 
@@ -214,7 +214,7 @@ def _run_beacon(role: _Role, records: Records | None) -> Served:
             reader.send(raw)
         elif raw is None:
             again = -np.inf
-        _tell(role, beacon.log.round_, ())
+        _tell(role, beacon.log.round_, reader.length, reader.awaited(now), reader.heard_of())
     return _finish(role, reader, None)
 
 
@@ -234,7 +234,7 @@ def _run_board(role: _Role, records: Records | None) -> Served:
         if serving.write_and_show(now, watch.moment):
             progressed = now
         waits = serving.behind() if keeper.log.over else [names["agent"][n] for n in sorted(keeper.awaited(present))]
-        _tell(role, keeper.log.round_, tuple(waits))
+        _tell(role, keeper.log.round_, len(keeper.entries), tuple(waits), serving.heard_of())
         if now - progressed > role.agreement.time_limit:
             _check_served(role, keeper, waits)
             break
@@ -266,6 +266,7 @@ def _reader(role: _Role, reads: Follows) -> Reader:
 
 def _deliveries(role: _Role) -> Iterator[Delivery]:
     """What has come: wait a little for the first, and for no other."""
+    role.watch.check_stop()
     wait = PAUSE
     for _ in range(_MOST_AT_ONCE):
         delivery = role.place.transport.recv(wait)
@@ -295,10 +296,28 @@ def _finish(role: _Role, reader: Reader, model: np.ndarray | None) -> Served:
     return Served(model=np.zeros(0) if model is None else model, unacknowledged=())
 
 
-def _tell(role: _Role, round_: int, awaited: tuple[str, ...]) -> None:
-    rounds = role.plan.run.rounds
+def _tell(role: _Role, round_: int, length: int, awaited: tuple[str, ...], heard: Mapping[str, float]) -> None:
+    moved = role.watch.since(length)
+    rounds, done = role.plan.run.rounds, min(max(round_ - 1, 0), role.plan.run.rounds)
     phase: Phase = "greet" if round_ == 0 else "hear" if round_ <= rounds else "settle"
-    role.progress(Progress(phase, min(max(round_ - 1, 0), rounds), rounds, awaited, 0.0, 0))
+    role.progress(Progress(phase, done, rounds, awaited, 0.0, 0))
+
+    def standing() -> Standing:
+        others = [Other(name=name, heard=when, greeted=when > -np.inf) for name, when in heard.items()]
+        return Standing(
+            phase=phase,
+            round=min(max(round_, 1), rounds),
+            rounds=rounds,
+            exchange=done,
+            exchanges=rounds,
+            moved=moved,
+            awaited=awaited,
+            others=tuple(others),
+            boots=role.book.boots,
+            spent=role.watch.epsilon(role.book.meter),
+        )
+
+    role.watch.look(standing)
 
 
 def _ended(role: _Role, ended: Ended) -> None:

@@ -8,10 +8,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sottovoce.deployment.identity import packing
 from sottovoce.deployment.identity.exchange_keys import check_exchange_key
 from sottovoce.deployment.identity.identity import Identity
 from sottovoce.deployment.identity.packing import framed, unframed
-from sottovoce.deployment.identity.refusals import Malformed, Oversized
+from sottovoce.deployment.identity.refusals import DifferentVersion, Malformed, Oversized
 from sottovoce.deployment.identity.roster import Roster
 from sottovoce.deployment.identity.signatures import SIGNATURE_BYTES, verify
 from sottovoce.errors import ConfigError
@@ -52,6 +53,22 @@ def signed_hello(identity: Identity, hello: Hello) -> bytes:
         )
     body = framed(LETTER, [*hello[:-2], dict(sorted(hello.counters.items()))])
     return body + identity.sign(_PURPOSE, body)
+
+
+def check_version(blob: bytes, sender: str, roster: Roster) -> None:
+    """Refuse the hello of a release that speaks another version, if its sender has signed it; whatever else it says cannot be read here.
+
+    Raises:
+        DifferentVersion: it has.
+        Forged: it has not: somebody on the way changed a byte.
+    """
+    if SIGNATURE_BYTES + 1 < len(blob) <= LARGEST and blob[:1] == LETTER and blob[1] != packing.VERSION:
+        end = len(blob) - SIGNATURE_BYTES
+        verify(roster[sender].identity_key, _PURPOSE, bytes(blob[:end]), bytes(blob[end:]))
+        raise DifferentVersion(
+            f"{sender} speaks version {blob[1]} of the messages between parties, and this Sottovoce version {packing.VERSION}. Install releases of one "
+            "version at both; a run that has begun goes on then with the release with which it began."
+        )
 
 
 def read_hello(blob: bytes, roster: Roster) -> Hello:

@@ -34,6 +34,10 @@ class DifferentRoster(ProtocolError):
     """A party of this run that knows other members."""
 
 
+class DifferentVersion(ProtocolError):
+    """A party of this run whose release speaks another version of the messages."""
+
+
 class WrongReceiver(ProtocolError):
     """A message for somebody else."""
 

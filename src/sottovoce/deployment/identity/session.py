@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from sottovoce.deployment.identity import exchange_keys
 from sottovoce.deployment.identity.channel import KEY_NAME_BYTES, TAG_BYTES, Channel, End
-from sottovoce.deployment.identity.hello import DIGEST_BYTES, LETTER, Hello, read_hello, signed_hello
+from sottovoce.deployment.identity.hello import DIGEST_BYTES, LETTER, Hello, check_version, read_hello, signed_hello
 from sottovoce.deployment.identity.identity import Identity
 from sottovoce.deployment.identity.packing import framed, unframed
 from sottovoce.deployment.identity.refusals import (
@@ -125,6 +125,11 @@ class Session:
         return self._identity.name
 
     @property
+    def members(self) -> tuple[str, ...]:
+        """Names of all members of the roster, the same for everybody."""
+        return self._roster.names
+
+    @property
     def identity_key(self) -> bytes:
         """The public identity key of this party."""
         return self._identity.public_key
@@ -175,12 +180,15 @@ class Session:
         Raises:
             Malformed, Oversized, UnknownParty, Forged: it is no hello of a member.
             WrongSender: it is another party's than `sender`'s.
+            DifferentVersion: it is of a release that speaks another version.
             WrongRun: it is of another run.
             DifferentAgreement: the other party has agreed to something else.
             DifferentRoster: it knows other members.
             Equivocation: it has shown another run key before, or there is a second process with this party's own identity.
             Superseded: the party has started again since.
         """
+        if sender is not None:
+            check_version(blob, sender, self._roster)
         hello = read_hello(blob, self._roster)
         if sender is not None and hello.party != sender:
             raise WrongSender(

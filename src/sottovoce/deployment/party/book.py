@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from sottovoce.deployment.identity import Identity, Roster
+from sottovoce.deployment.identity import Identity, Roster, packing
 from sottovoce.deployment.store import Counters, Current, Meter, Proof, Store
 from sottovoce.deployment.store.counters import PURPOSE
+from sottovoce.errors import ConfigError
+from sottovoce.wording import brief
 
 _RUN_KEY = "run key of "  # before a name: the public key of another party, among what an exchange holds
+_WIRE = "wire version"  # of the messages that were sent; an upgrade in the middle of a run keeps it
 
 
 class Book:
@@ -46,11 +49,18 @@ class Book:
             boots: starts of this run, with this one.
             run_keys: public run keys of others that were known at the last commit.
             proof: how far the store has come, signed.
+            meter: what the last committed exchange has spent.
+
+        Raises:
+            ConfigError: the run was begun by a release that speaks another version of the messages; nothing is counted.
         """
         self._store, self._digest, self._identity, self._roster = store, digest, identity, roster
         self._offset, self._end, self._spent = int(hears_first), end, spent
+        begun, kept = store.run(digest), store.current(digest)
+        self.meter: Meter = {} if begun is None else begun.spent
+        _check_wire(kept, "" if begun is None else begun.name)
         self.boots = store.boot(digest)
-        self._kept, self.run_keys = _without_keys(store.current(digest))
+        self._kept, self.run_keys = _without_keys(kept)
         self._stand(store.counters())
         self._committed = -1 if self._kept is None else self._kept.position
 
@@ -98,15 +108,16 @@ class Book:
             run_keys: public keys of others, which they have to show again after a crash.
         """
         keys = {_RUN_KEY + name: np.frombuffer(key, dtype=np.uint8) for name, key in run_keys.items()}
+        meter = self._spent(min(position, self._end - 1))
         counters = self._store.commit(
             self._digest,
             position,
             state=state,
-            held={**held, **keys},
+            held={**held, **keys, _WIRE: np.array([packing.VERSION], dtype=np.uint8)},
             outgoing=outgoing,
-            spent=self._spent(min(position, self._end - 1)),
+            spent=meter,
         )
-        self._committed = position
+        self._committed, self.meter = position, meter
         self._stand(counters)
 
     def acknowledged(self, receiver: str, taken: int) -> None:
@@ -159,12 +170,24 @@ class Book:
         self.proof = Proof(content, self._identity.sign(PURPOSE, content))
 
 
+def _check_wire(kept: Current | None, run: str) -> None:
+    """Refuse to go on with a run whose other parties would not understand this release."""
+    if kept is None or _WIRE not in kept.held:
+        return
+    spoken = int(kept.held[_WIRE][0])
+    if spoken != packing.VERSION:
+        raise ConfigError(
+            f"the run {brief(run)!r} was begun with version {spoken} of the messages between parties, and this Sottovoce speaks version "
+            f"{packing.VERSION}. Nothing was sent. Go on with a release that speaks version {spoken}, and upgrade when the run has ended."
+        )
+
+
 def _without_keys(kept: Current | None) -> tuple[Current | None, dict[str, bytes]]:
     """What an exchange held, and the public keys that were written down with it."""
     if kept is None:
         return None, {}
     keys = {name: value for name, value in kept.held.items() if name.startswith(_RUN_KEY)}
-    held = {name: value for name, value in kept.held.items() if name not in keys}
+    held = {name: value for name, value in kept.held.items() if name not in keys and name != _WIRE}
     return Current(kept.position, kept.state, held), {
         name.removeprefix(_RUN_KEY): value.tobytes() for name, value in keys.items()
     }

@@ -98,6 +98,7 @@ class Loop:
         while self._move():
             self.progressed = self._watch.clock()
         self._post.send_due()
+        self._post.tell_stall(self.position, self.awaited, self.progressed)
         return self.phase == "done"
 
     def _take_in(self, heard: Heard) -> None:

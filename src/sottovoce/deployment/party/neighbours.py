@@ -23,6 +23,10 @@ class Neighbour:
     settled: bool = False  # it said that it waits for no receipt
     reminded: float = -math.inf
     refusal: str | None = None  # why its last greeting was refused
+    heard: float = -math.inf  # when something genuine came last
+    taken: int | None = None  # exchanges that it has said to have taken
+    boot: int | None = None  # number of its start
+    refusals: int = 0  # messages of it that were refused
 
     @property
     def ready(self) -> bool:

@@ -4,14 +4,16 @@ Words are sealed when they leave, never before: after a crash the same integers,
 start. Nothing here draws noise or changes a state.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from sottovoce.deployment.identity import Session
-from sottovoce.deployment.identity.refusals import DifferentAgreement, DifferentRoster, Equivocation
+from sottovoce.deployment.identity.refusals import DifferentAgreement, DifferentRoster, DifferentVersion, Equivocation
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.outbox import Outbox
+from sottovoce.deployment.party.stalls import SILENT, Missing, Stalls
 from sottovoce.deployment.store import RestoredBackup
 from sottovoce.deployment.transports import Transport
 from sottovoce.errors import ProtocolError
@@ -62,6 +64,9 @@ class Post:
         self._unwritten: set[str] = set()  # whose acknowledgements are not in the file yet
         self.sent_bytes = self.resends = 0
         self.heard_at = watch.clock()  # when something genuine came last
+        self.stalls = Stalls(session.members, session.party)
+        self.missing: tuple[Missing, ...] = ()  # who is missing anywhere, as far as others tell
+        self._waited: float | None = None  # since when the others are told that this party waits
 
     @property
     def run_keys(self) -> dict[str, bytes]:
@@ -116,6 +121,24 @@ class Post:
                 self.resends += 1
                 self._send_words(receiver, position, words)
 
+    def tell_stall(self, position: int, awaited: Callable[[], Sequence[str]], since: float) -> None:
+        """Tell all neighbours who is missing, where nothing has moved for a while; that is for people, and decides nothing."""
+        now = self._watch.clock()
+        if self._waited is not None and since > self._waited:
+            self._watch.log("moving", position=position, seconds=round(since - self._waited, 3))
+            self._waited, self.missing = None, ()
+        if not self.stalls.due(since, now):
+            return
+        names = awaited()
+        silent = [name for name in names if now - self.neighbours[name].heard > SILENT]
+        self.missing = tuple(self.stalls.missing(position, names, silent, now))
+        if self._waited is None:
+            self._waited = since
+            self._watch.log("waiting", position=position, awaited=list(names))
+        told = self.stalls.packed(self.missing)
+        for name, _ in self.neighbours.items():
+            self._seal(name, wire.STALL, position, told)
+
     def wait(self, most: float) -> float:
         """Seconds until something is to be sent again, at most so many."""
         times = [time for time in (self.neighbours.next_due(), self.outbox.next_due()) if time is not None]
@@ -126,7 +149,7 @@ class Post:
 
         Raises:
             RestoredBackup: another party shows what this one has signed, and this store has not.
-            DifferentAgreement, DifferentRoster: a neighbour has other terms, before anything was sent.
+            DifferentAgreement, DifferentRoster, DifferentVersion: a neighbour has other terms or another release, before anything was sent.
         """
         delivery = self._transport.recv(timeout)
         if delivery is None or delivery.sender not in self.neighbours:
@@ -137,7 +160,7 @@ class Post:
             self._greeted(delivery.sender, delivery.blob)
         except RestoredBackup:
             raise
-        except (DifferentAgreement, DifferentRoster) as error:
+        except (DifferentAgreement, DifferentRoster, DifferentVersion) as error:
             if not self._book.begun:
                 raise
             self._refused(delivery.sender, error)
@@ -159,7 +182,7 @@ class Post:
         try:
             self._book.seen(sender, greeting.mine)
             hello = self._session.greet(greeting.hello, sender)
-        except (RestoredBackup, DifferentAgreement, DifferentRoster, Equivocation) as error:
+        except (RestoredBackup, DifferentAgreement, DifferentRoster, DifferentVersion, Equivocation) as error:
             self._answer_refused(sender)
             if not isinstance(error, RestoredBackup):
                 raise
@@ -167,6 +190,7 @@ class Post:
             return
         fresh = hello.boot != neighbour.start
         neighbour.start, neighbour.refusal = hello.boot, None
+        neighbour.boot, neighbour.heard = hello.counters.get("boot"), self._watch.clock()
         self._known(sender, wire.knows(greeting, self._session.boot), fresh=fresh)
         if greeting.wanted:
             self._greet(sender)
@@ -193,16 +217,23 @@ class Post:
         opened = self._session.open(sender, blob)
         receipt, content = wire.unpacked(opened.payload)
         self._book.noted(sender, receipt.proof)
-        self.neighbours[sender].settled, self.heard_at = receipt.settled, self._watch.clock()
+        now = self._watch.clock()
+        self.neighbours[sender].settled, self.neighbours[sender].heard = receipt.settled, now
+        if opened.kind == wire.STALL:
+            self.stalls.heard(sender, content, now)
+        else:
+            self.heard_at = now
         self._known(sender, True)
         self._acknowledge(sender, receipt.taken)
         return Heard(sender, opened.position, content) if opened.kind == wire.WORDS else None
 
     def _refused(self, sender: str, error: ProtocolError) -> None:
         self.neighbours[sender].refusal = str(error)
+        self.neighbours[sender].refusals += 1
         self._watch.log("refused", sender=sender, reason=str(error), kind=type(error).__name__)
 
     def _acknowledge(self, sender: str, taken: int) -> None:
+        self.neighbours[sender].taken = taken
         if self.outbox.drop(sender, taken):
             self._book.acknowledged(sender, taken)
             self._unwritten.add(sender)

@@ -20,7 +20,7 @@ from sottovoce.deployment.store import Counters, Proof
 from sottovoce.errors import ProtocolError
 
 HELLO, SEALED = b"H", b"S"
-WORDS, RECEIPT = "words", "receipt"  # kinds of sealed messages
+WORDS, RECEIPT, STALL = "words", "receipt", "stall"  # kinds of sealed messages
 MOST_PROOFS = 64
 _RECEIPT = struct.Struct("<QB")
 _WORD = np.dtype("<u8")
