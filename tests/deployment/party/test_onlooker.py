@@ -88,7 +88,7 @@ def test_the_status_file_is_private_whole_and_written_once_a_second_at_most(tmp_
         for step in range(40):
             clock.now = 100.0 + step / 10
             watch.look(lambda: made.append(clock.now) or standing())
-        assert made == [101.0, 102.0, 103.0]
+        assert made == [100.0, 101.0, 102.0, 103.0]
         value = read_status(tmp_path)
         assert value["standing"]["moved"] == 13.0
         assert [other["heard"] for other in value["standing"]["others"]] == [8.0, None]

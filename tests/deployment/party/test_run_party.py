@@ -14,7 +14,7 @@ from deployment.party.parties import DIGEST, RUN, Parties
 from deployment.party.test_loop import run_of
 from sottovoce.deployment.agent import Wiring, own_of
 from sottovoce.deployment.ledger import Ledger
-from sottovoce.deployment.party import AgentWork, OthersMissing, Place, run_party
+from sottovoce.deployment.party import AgentWork, Operation, OthersMissing, Place, run_party
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.transports import MemoryNetwork
@@ -27,7 +27,17 @@ def _open_process(monkeypatch):
     monkeypatch.setattr(sys.modules["sottovoce.deployment.party.run_party"], "keep_memory_private", lambda: None)
 
 
-def live(parties: Parties, network: MemoryNetwork, name: str, *, time_limit: float = 30, cost=None, seen=None):
+def live(
+    parties: Parties,
+    network,
+    name: str,
+    *,
+    time_limit: float = 30,
+    cost=None,
+    seen=None,
+    operation=None,
+    work=AgentWork,
+):
     """One party, through the function that the command calls."""
     number = parties.names.index(name)
     agreement = SimpleNamespace(
@@ -41,12 +51,12 @@ def live(parties: Parties, network: MemoryNetwork, name: str, *, time_limit: flo
     with Store.open(parties.store_path(name)) as store:
         place = Place(
             identity=parties.identities[name], roster=parties.roster, store=store, transport=network.transport(name),
-            folder=parties.folder / name, trouble=lambda other: f"{other} does not answer",
+            folder=parties.folder / name, trouble=lambda other: f"{other} does not answer", operation=operation or Operation(),
         )  # fmt: skip
         return run_party(
             agreement,
             place,
-            lambda session: AgentWork(
+            lambda session: work(
                 wiring, parties.names, number, own_of(PROBLEM, number), Rehearsal(parties.table, number)
             ),
             reserve=lambda: Ledger(store).reserve(

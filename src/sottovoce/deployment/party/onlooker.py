@@ -85,6 +85,7 @@ class Onlooker:
         if self._server is not None:
             self.log("looked on", address=operation.health)
         self._write()
+        self._written = -math.inf  # the first look is shown at once
 
     def log(self, event: str, **values: Any) -> None:
         """Take down an event."""
