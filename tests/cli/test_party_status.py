@@ -71,6 +71,21 @@ def test_an_expired_certificate_in_the_roster_is_refused_with_its_date_before_th
         assert store.runs() == []
 
 
+def test_a_roster_with_another_member_is_refused_in_the_middle_of_a_run(sottovoce, wards):
+    digest = digest_of(sottovoce, "east")
+    renewed(sottovoce, "west")
+    assert digest_of(sottovoce, "east") == digest, (
+        "a new certificate of the same key changes nothing that was agreed on"
+    )
+    other = new_identity("west", wards / "other", "127.0.0.1:7999")
+    members = json.loads((wards / "roster.json").read_text())
+    members["entries"] = [each for each in members["entries"] if each["name"] != "west"] + [other.entry().as_json()]
+    (wards / "roster.json").write_text(json.dumps(members))
+    told = sottovoce(*words_of("east", "--accept", digest))
+    assert told.exit_code == 2
+    assert "is not the digest of what this file, this roster and this program resolve to" in told.stderr
+
+
 class Processes:
     """Parties as processes, by the command that people type."""
 
