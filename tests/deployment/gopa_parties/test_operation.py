@@ -59,7 +59,7 @@ class Roles:
 
     def join(self, *names) -> None:
         for name in names:
-            self.threads[name].join(90)
+            self.threads[name].join(30)
             assert not self.threads[name].is_alive(), name
 
     def _live(self, name, health) -> None:

@@ -43,20 +43,22 @@ def test_a_value_that_is_missing_or_holds_line_breaks_spoils_no_line(tmp_path):
     assert "\x1b" not in (tmp_path / "log.jsonl").read_text()
 
 
-@pytest.mark.parametrize("how", ["renamed", "removed"])
+@pytest.mark.parametrize("how", ["renamed", "replaced", "removed"])
 def test_a_log_that_was_moved_away_is_begun_anew(tmp_path, how):
     journal = Journal(tmp_path)
     journal.log("ready", position=1)
     journal.measure(position=1)
     for name in ("log.jsonl", "metrics.jsonl"):
         path = tmp_path / name
-        path.rename(tmp_path / f"{name}.1") if how == "renamed" else path.unlink()
+        path.unlink() if how == "removed" else path.rename(tmp_path / f"{name}.1")
+        if how == "replaced":
+            path.touch()
     journal.log("ready", position=2)
     journal.measure(position=2)
     journal.close()
     assert [line["position"] for line in lines(tmp_path / "log.jsonl")] == [2]
     assert [line["position"] for line in lines(tmp_path / "metrics.jsonl")] == [2]
-    if how == "renamed":
+    if how != "removed":
         assert [line["position"] for line in lines(tmp_path / "log.jsonl.1")] == [1]
         assert [line["position"] for line in lines(tmp_path / "metrics.jsonl.1")] == [1]
 

@@ -295,5 +295,5 @@ def test_the_first_signal_is_noted_and_the_second_ends_at_once(number):
     time.sleep(0.3)
     assert ignores.poll() is None
     ignores.send_signal(number)
-    assert ignores.wait(timeout=20) == -number
+    assert ignores.wait(timeout=5) == -number
     ignores.stdout.close()
