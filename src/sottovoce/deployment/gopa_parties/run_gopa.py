@@ -23,16 +23,14 @@ from sottovoce.deployment.gopa_parties.packing import as_array
 from sottovoce.deployment.gopa_parties.plan import Plan, names_by_role, plan_of
 from sottovoce.deployment.gopa_parties.reader import Follows, Reader
 from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
+from sottovoce.deployment.gopa_parties.telling import tell
 from sottovoce.deployment.party import (
     Book,
     Onlooker,
-    Other,
     OthersMissing,
-    Phase,
     Place,
     Progress,
     Served,
-    Standing,
     begun_run,
     keep_memory_private,
     looked_on,
@@ -158,7 +156,7 @@ def _run_agent(role: _Role, records: Records | None) -> Served:
                 _take(role, reader, delivery, now)
         _check_heard(role, reader, agent)
         reader.ask(now)
-        _tell(role, agent.log.round_, reader.length, reader.awaited(now), reader.heard_of())
+        tell(role, agent.log.round_, reader.length, reader.awaited(now), reader.heard_of())
         if not reader.current:
             continue
         new = agent.act(_milliseconds)
@@ -214,7 +212,7 @@ def _run_beacon(role: _Role, records: Records | None) -> Served:
             reader.send(raw)
         elif raw is None:
             again = -np.inf
-        _tell(role, beacon.log.round_, reader.length, reader.awaited(now), reader.heard_of())
+        tell(role, beacon.log.round_, reader.length, reader.awaited(now), reader.heard_of())
     return _finish(role, reader, None)
 
 
@@ -234,7 +232,7 @@ def _run_board(role: _Role, records: Records | None) -> Served:
         if serving.write_and_show(now, watch.moment):
             progressed = now
         waits = serving.behind() if keeper.log.over else [names["agent"][n] for n in sorted(keeper.awaited(present))]
-        _tell(role, keeper.log.round_, len(keeper.entries), tuple(waits), serving.heard_of())
+        tell(role, keeper.log.round_, len(keeper.entries), tuple(waits), serving.heard_of())
         if now - progressed > role.agreement.time_limit:
             _check_served(role, keeper, waits)
             break
@@ -294,30 +292,6 @@ def _finish(role: _Role, reader: Reader, model: np.ndarray | None) -> Served:
             _take(role, reader, delivery, role.watch.clock())
     role.watch.log("stopped", missing=[])
     return Served(model=np.zeros(0) if model is None else model, unacknowledged=())
-
-
-def _tell(role: _Role, round_: int, length: int, awaited: tuple[str, ...], heard: Mapping[str, float]) -> None:
-    moved = role.watch.since(length)
-    rounds, done = role.plan.run.rounds, min(max(round_ - 1, 0), role.plan.run.rounds)
-    phase: Phase = "greet" if round_ == 0 else "hear" if round_ <= rounds else "settle"
-    role.progress(Progress(phase, done, rounds, awaited, 0.0, 0))
-
-    def standing() -> Standing:
-        others = [Other(name=name, heard=when, greeted=when > -np.inf) for name, when in heard.items()]
-        return Standing(
-            phase=phase,
-            round=min(max(round_, 1), rounds),
-            rounds=rounds,
-            exchange=done,
-            exchanges=rounds,
-            moved=moved,
-            awaited=awaited,
-            others=tuple(others),
-            boots=role.book.boots,
-            spent=role.watch.epsilon(role.book.meter),
-        )
-
-    role.watch.look(standing)
 
 
 def _ended(role: _Role, ended: Ended) -> None:

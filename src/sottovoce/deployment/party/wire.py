@@ -1,7 +1,7 @@
 """What one party sends another: a greeting in the open, everything else sealed.
 
     greeting    H | answer wanted | known start | proof | number of proofs | proofs | hello
-    sealed      S | box                                      box opens to: receipt | words
+    sealed      S | box                                      box opens to: receipt | words, or nothing, or who is missing (`stalls`)
 
 `known start` are the first bytes of the receiver's start that its sender knows, zeros where it knows none: only who is known can be answered. A
 proof are counters signed by the party whose store they are about (`store.Counters`). A greeting shows the sender's own, and the highest that it
