@@ -139,7 +139,11 @@ def _record(opened: "Store", record: "RunRecord") -> dict[str, Any]:
 def _text(value: dict[str, Any], *, quiet: bool) -> RenderableType:
     standing = value["standing"]
     title = f"{value['party']} ({value['role']}) in {brief(value['run'])}"
-    rows = [("process", _process(value)), *_standing_rows(standing), *_ledger_rows(value["ledger"])]
+    rows = [
+        ("process", _process(value)),
+        *_standing_rows(standing, sum(value["refusals"].values())),
+        *_ledger_rows(value["ledger"]),
+    ]
     parts: list[RenderableType] = [table(("what", "is"), rows, words=("what", "is"), title=title)]
     if standing is not None and standing["others"]:
         parts.append(_others(standing["others"]))
@@ -162,10 +166,9 @@ def _process(value: dict[str, Any]) -> str:
     )
 
 
-def _standing_rows(standing: dict[str, Any] | None) -> list[tuple[str, str]]:
+def _standing_rows(standing: dict[str, Any] | None, refusals: int) -> list[tuple[str, str]]:
     if standing is None:
         return [("stands", "it has started, and has not looked around yet")]
-    refusals = sum(other["refusals"] for other in standing["others"])
     return [
         ("phase", f"{standing['phase']}, start {standing['boots']}"),
         ("round", f"{standing['round']} of {standing['rounds']}"),

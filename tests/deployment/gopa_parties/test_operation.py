@@ -59,7 +59,7 @@ class Roles:
 
     def join(self, *names) -> None:
         for name in names:
-            self.threads[name].join(30)
+            self.threads[name].join(60)
             assert not self.threads[name].is_alive(), name
 
     def _live(self, name, health) -> None:
@@ -128,6 +128,7 @@ def test_roles_that_are_asked_to_stop_go_on_later_and_show_no_secret(roles):
     for name in roles.names:
         status = read_status(folder / name)
         assert status["ended"]["how"] == "done"
+        assert status["standing"]["sent_bytes"] > 1000
         assert status["standing"]["boots"] == (2 if name in ("board", "agent-0") else 1)
         roles.secrets |= forms_of_keys(folder / name)
         with Store.open(roles.path(name), writer=False) as store:

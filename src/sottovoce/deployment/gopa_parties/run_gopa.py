@@ -9,6 +9,7 @@ Everything that a run needs is handed in: this module reads no configuration and
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from sottovoce.deployment.gopa_parties.packing import as_array
 from sottovoce.deployment.gopa_parties.plan import Plan, names_by_role, plan_of
 from sottovoce.deployment.gopa_parties.reader import Follows, Reader
 from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
-from sottovoce.deployment.gopa_parties.telling import tell
+from sottovoce.deployment.gopa_parties.telling import Counted, tell
 from sottovoce.deployment.party import (
     Book,
     Onlooker,
@@ -67,6 +68,7 @@ class _Role(NamedTuple):
     book: Book
     watch: Onlooker
     progress: Callable[[Progress], None]
+    line: Counted
 
     def names(self) -> dict[str, tuple[str, ...]]:
         return {role: tuple(names) for role, names in names_by_role(self.agreement).items()}
@@ -106,6 +108,8 @@ def run_gopa(
     if (role == "agent") != (records is not None) or role not in _ROLES:
         raise ConfigError(f"{place.identity.name} is {role}; an agent has records, a board and a beacon have none.")
     keep_memory_private()
+    line = Counted(place.transport)
+    place = replace(place, transport=line)
     plan = plan_of(run, agreement)
     record = begun_run(agreement, place.store, reserve)
     if record.run_key is None:
@@ -125,7 +129,7 @@ def run_gopa(
                 spent=lambda position: spent(published_rounds(position)),
             )
             watch.log("started", boot=book.boots, party=place.identity.name, run=agreement.run, role=role)
-            return _ROLES[role](_Role(plan, agreement, place, book, watch, progress), records)
+            return _ROLES[role](_Role(plan, agreement, place, book, watch, progress, line), records)
         finally:
             place.transport.close()
 
@@ -236,7 +240,9 @@ def _run_board(role: _Role, records: Records | None) -> Served:
         if now - progressed > role.agreement.time_limit:
             _check_served(role, keeper, waits)
             break
-    return _leave(role, tuple(serving.behind()))
+    left = tuple(serving.behind())
+    tell(role, keeper.log.round_, len(keeper.entries), left, serving.heard_of(), at_once=True)
+    return _leave(role, left)
 
 
 def _check_served(role: _Role, keeper: LogKeeper, waits: Sequence[str]) -> None:
@@ -290,6 +296,7 @@ def _finish(role: _Role, reader: Reader, model: np.ndarray | None) -> Served:
         reader.ask(role.watch.clock())
         for delivery in _deliveries(role):
             _take(role, reader, delivery, role.watch.clock())
+    tell(role, role.plan.run.rounds + 1, reader.length, (), reader.heard_of(), at_once=True)
     role.watch.log("stopped", missing=[])
     return Served(model=np.zeros(0) if model is None else model, unacknowledged=())
 

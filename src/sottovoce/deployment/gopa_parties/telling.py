@@ -6,6 +6,25 @@ from typing import Protocol
 
 from sottovoce.deployment.gopa_parties.plan import Plan
 from sottovoce.deployment.party import Book, Onlooker, Other, Phase, Progress, Standing
+from sottovoce.deployment.transports import Transport
+
+
+class Counted:
+    """A transport that counts what is sent through it."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport, self.sent_bytes = transport, 0
+        self.open, self.recv, self.close = transport.open, transport.recv, transport.close
+
+    @property
+    def max_blob(self) -> int:
+        """The most bytes in one blob."""
+        return self._transport.max_blob
+
+    def send(self, to: str, blob: bytes) -> None:
+        """Begin to send a blob."""
+        self.sent_bytes += len(blob)
+        self._transport.send(to, blob)
 
 
 class Told(Protocol):
@@ -24,11 +43,23 @@ class Told(Protocol):
         """Who looks on."""
 
     @property
+    def line(self) -> Counted:
+        """Its transport."""
+
+    @property
     def progress(self) -> Callable[[Progress], None]:
         """Told whenever the role looks around."""
 
 
-def tell(role: Told, round_: int, length: int, awaited: tuple[str, ...], heard: Mapping[str, float]) -> None:
+def tell(
+    role: Told,
+    round_: int,
+    length: int,
+    awaited: tuple[str, ...],
+    heard: Mapping[str, float],
+    *,
+    at_once: bool = False,
+) -> None:
     """Say where a role stands, whenever it looks around.
 
     Args:
@@ -37,6 +68,7 @@ def tell(role: Told, round_: int, length: int, awaited: tuple[str, ...], heard: 
         length: entries of its log, which grow as long as anything happens.
         awaited: whom it waits for.
         heard: when each of the others was heard of, by its clock; minus infinity: never.
+        at_once: show it now, since there will be no other time.
     """
     moved, rounds = role.watch.since(length), role.plan.run.rounds
     done = min(max(round_ - 1, 0), rounds)
@@ -55,7 +87,8 @@ def tell(role: Told, round_: int, length: int, awaited: tuple[str, ...], heard: 
             awaited=awaited,
             others=tuple(others),
             boots=role.book.boots,
+            sent_bytes=role.line.sent_bytes,
             spent=role.watch.epsilon(role.book.meter),
         )
 
-    role.watch.look(standing)
+    role.watch.look(standing, at_once=at_once)
