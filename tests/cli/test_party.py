@@ -182,7 +182,7 @@ def test_what_is_missing_is_said(sottovoce, wards):
     told = sottovoce(*words_of("east"))
     assert told.exit_code == 2
     assert "sottovoce ledger create east.ledger -u record -a replace -d 1e-05" in told.stderr
-    assert "does not exist" in sottovoce("party", "stop", "wards.toml").stderr
+    assert "No such command 'stop'" in sottovoce("party", "stop", "wards.toml").stderr
     assert (
         "learns from its own records"
         in sottovoce(*[w for w in words_of("west") if w not in ("--data", "west.csv")]).stderr

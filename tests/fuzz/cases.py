@@ -57,12 +57,23 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "keys": ("--folder", "--address", "--role", "--days", "--json", "--quiet"),
     "roster": ("--roster", "--json", "--quiet"),
     "party": (
-        "--data", "--as", "--keys", "--store", "--accept", "--roster", "--out", "--listen", "--explain", "--json", "--quiet",
+        "--data", "--as", "--keys", "--store", "--accept", "--roster", "--out", "--listen", "--health", "--log-stderr", "--explain",
+        "--json", "--quiet",
     ),
     "deploy-local": ("--secret", "--out", "--json", "--quiet"),
     "ledger": ("--name", "--unit", "--adjacency", "--delta", "--budget", "--as", "--folder", "--out", "--json", "--quiet"),
 }  # fmt: skip
-_FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain", "--show-values", "--proba", "--secret"}
+_FLAGS = {
+    "--json",
+    "--quiet",
+    "--force",
+    "--per-agent",
+    "--explain",
+    "--show-values",
+    "--proba",
+    "--secret",
+    "--log-stderr",
+}
 # Commands that the family of options alone plays; the second list holds those of real parties.
 _ALONE = ("demo", "new", "new", "new", "list", "docs", "docs", "doctor", "doctor", "predict", "predict")
 _DEPLOYED = ("ledger", "ledger", "train", "keys", "roster", "party", "party", "party", "deploy-local")
@@ -315,7 +326,7 @@ def _named(random: Random, command: str) -> tuple[str, ...]:
         ),
         "keys": (("new", "basel"), ("show", "basel"), ("renew", "config.toml"), ("new", "../basel"), ("lose", "basel")),
         "roster": (("show",), ("add", "config.toml"), ("add", "data.csv", "none"), ("remove", "basel"), ("check",)),
-        "party": (("run", "config.toml"), ("walk", "config.toml"), ("run", "none.toml")),
+        "party": (("run", "config.toml"), ("walk", "config.toml"), ("run", "none.toml"), ("status",), ("status", "out")),
     }  # fmt: skip
     if command in several:
         return random.choice(several[command])

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, 1 a verdict against something (a reproduction departs from its expected numbers, an audit refutes a
 guarantee, a party is proven to cheat), 2 bad input (one paragraph on stderr, no traceback unless --debug), 3 a privacy
-budget would be exceeded, 130 stopped by Ctrl-C.
+budget would be exceeded, 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ from sottovoce.cli.new import new
 from sottovoce.cli.output import complain, paragraph, show
 from sottovoce.cli.own_keys import keys
 from sottovoce.cli.pairwise import pairwise
-from sottovoce.cli.party import party
+from sottovoce.cli.party_run import party_run
+from sottovoce.cli.party_status import party_status
 from sottovoce.cli.predict import predict
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.roster import roster
@@ -62,7 +63,7 @@ class _Refusals(TyperGroup):
             raise typer.Exit(code) from error
         except KeyboardInterrupt as stop:
             complain(f"sottovoce: {stop if str(stop) else 'stopped; the same command starts again.'}")
-            raise typer.Exit(130) from stop
+            raise typer.Exit(getattr(stop, "exit_code", 130)) from stop
 
 
 @contextlib.contextmanager
@@ -106,10 +107,15 @@ def main_options(
 
 for _command in (
     demo, new, check, run, train, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs,
-    doctor, ledger, keys, roster, party, deploy_local,
+    doctor, ledger, keys, roster, deploy_local,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices").replace("_", "-")
     app.command(_name, epilog=epilog(_name))(_command)
+
+party = typer.Typer(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+party.command("run", epilog=epilog("party run"))(party_run)
+party.command("status", epilog=epilog("party status"))(party_status)
+app.add_typer(party, name="party", help="Take part in a run with one's own data, and see where it stands.")
 
 
 def main() -> None:

@@ -38,9 +38,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sottovoce keys show ward-1 --folder keys",
     ),
     "roster": ("sottovoce roster add keys/ward-1.entry.json", "sottovoce roster show"),
-    "party": (
+    "party run": (
         "sottovoce party run my.toml --data my.csv --as basel -k keys -s my.ledger",
         "sottovoce party run my.toml --as relay -k keys -s relay.ledger",
+    ),
+    "party status": (
+        "sottovoce party status",
+        "sottovoce party status parties/hospitals-1/basel --json",
     ),
     "deploy-local": (
         "sottovoce deploy-local my.toml",

@@ -36,7 +36,7 @@ def test_an_agent_goes_on_after_garbage_in_the_name_of_its_board(tmp_path):
     roles, agent, take, refused = reading(tmp_path)
     head, length = agent.log.transcript.head, agent.log.length
     garbage = wire.Shown(roles.plan.digest, length, length + 1, (), [bytes(300)])
-    forged = garbage._replace(entries=[roles.kept[0][:-1] + b"\0"])
+    forged = garbage._replace(entries=[roles.kept[0][:-1] + bytes([roles.kept[0][-1] ^ 1])])
     other = garbage._replace(digest=bytes(32))
     for blob in (b"S", wire.showing(garbage), wire.showing(forged), wire.showing(other), wire.showing(garbage)[:-3]):
         take(blob)

@@ -347,7 +347,7 @@ def test_a_version_that_its_sender_did_not_sign_stops_nobody(folder):
     signed = member.greeting(version=packing.VERSION + 1)
     member.blob(signed[:-1] + bytes([signed[-1] ^ 1]))
     advance(parties, lambda: not parties.wires.waiting["party-2"], names=["party-2"])
-    assert parties.loops["party-2"]._post.refused.counts["party-1"] == {"Malformed": 1}
+    assert parties.loops["party-2"]._post.refused.counts["party-1"] == {"Forged": 1}
 
 
 def test_counters_that_no_store_holds_would_end_the_party_without_the_check(folder, monkeypatch):

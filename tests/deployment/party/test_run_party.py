@@ -15,7 +15,7 @@ from deployment.party.test_equivocation import claim_of, other_words
 from deployment.party.test_loop import run_of
 from sottovoce.deployment.agent import Wiring, own_of
 from sottovoce.deployment.ledger import Ledger
-from sottovoce.deployment.party import AgentWork, OthersMissing, Place, run_party
+from sottovoce.deployment.party import AgentWork, Operation, OthersMissing, Place, run_party
 from sottovoce.deployment.party.evidence import parse_evidence
 from sottovoce.deployment.party.post import Post
 from sottovoce.deployment.privacy import Cost
@@ -30,7 +30,17 @@ def _open_process(monkeypatch):
     monkeypatch.setattr(sys.modules["sottovoce.deployment.party.run_party"], "keep_memory_private", lambda: None)
 
 
-def live(parties: Parties, network: MemoryNetwork, name: str, *, time_limit: float = 30, cost=None, seen=None):
+def live(
+    parties: Parties,
+    network,
+    name: str,
+    *,
+    time_limit: float = 30,
+    cost=None,
+    seen=None,
+    operation=None,
+    work=AgentWork,
+):
     """One party, through the function that the command calls."""
     number = parties.names.index(name)
     agreement = SimpleNamespace(
@@ -46,12 +56,12 @@ def live(parties: Parties, network: MemoryNetwork, name: str, *, time_limit: flo
     with Store.open(parties.store_path(name)) as store:
         place = Place(
             identity=parties.identities[name], roster=parties.roster, store=store, transport=network.transport(name),
-            folder=parties.folder / name, trouble=lambda other: f"{other} does not answer",
+            folder=parties.folder / name, trouble=lambda other: f"{other} does not answer", operation=operation or Operation(),
         )  # fmt: skip
         return run_party(
             agreement,
             place,
-            lambda session: AgentWork(
+            lambda session: work(
                 wiring, parties.names, number, own_of(PROBLEM, number), Rehearsal(parties.table, number)
             ),
             reserve=lambda: Ledger(store).reserve(
@@ -83,7 +93,7 @@ def test_all_parties_end_with_their_models_and_a_closed_run_is_only_read_back(fo
     assert [each["position"] for each in measured] == [0, 1, 2]
     events = [json.loads(line)["event"] for line in (folder / "party-1" / "log.jsonl").read_text().splitlines()]
     assert events[0] == "started"
-    assert events[-1] == "stopped"
+    assert events[-2:] == ["stopped", "ended"]
 
 
 def test_who_finds_a_cheat_keeps_the_evidence_and_does_not_go_on(folder, monkeypatch):

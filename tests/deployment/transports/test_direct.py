@@ -1,5 +1,6 @@
 """gRPC on loopback: blobs arrive whole, strangers and impostors do not get in, and nobody fills another's memory."""
 
+import asyncio
 import datetime as dt
 import importlib.util
 import os
@@ -331,3 +332,14 @@ def test_it_says_what_to_install_where_grpc_is_missing(monkeypatch):
     again = importlib.util.spec_from_file_location("direct_without_grpc", direct.__file__)
     with pytest.raises(ConfigError, match=r"pip install 'sottovoce\[deploy\]'"):
         again.loader.exec_module(importlib.util.module_from_spec(again))
+
+
+def test_a_machine_on_which_nobody_can_listen_is_not_waited_for_for_ever(parties, monkeypatch):
+    identities, roster, _ = parties
+    monkeypatch.setattr(direct, "_OPENING", 0.05)
+    monkeypatch.setattr(GrpcTransport, "_serve", lambda self: asyncio.sleep(60))
+    transport = GrpcTransport(identities["ada"], roster)
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=r"could not begin to listen at .* within 0\.05 seconds"):
+        transport.open()
+    assert time.monotonic() - began < 5

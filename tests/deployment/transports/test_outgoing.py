@@ -48,3 +48,23 @@ def test_the_oldest_give_way():
 def test_there_are_never_more_than_so_many(monkeypatch):
     monkeypatch.setattr(outgoing, "_MOST_BLOBS", 5)
     assert queued([0] * 9, quota=75) == [0] * 5
+
+
+def test_an_attempt_that_hangs_is_given_up_and_begun_again(monkeypatch):
+    monkeypatch.setattr(outgoing, "_CONNECTING", 0.01)
+    attempts = []
+
+    class Hanging(_Unreachable):
+        def cancel(self):
+            attempts.append("given up")
+
+    async def run():
+        way = Outgoing(Hanging(), 75)
+        way.put(b"a blob")
+        while len(attempts) < 2:
+            await asyncio.sleep(0.01)
+        trouble = way.trouble
+        await way.close(0.01)
+        return trouble
+
+    assert asyncio.run(asyncio.wait_for(run(), 10)) == "no connection within 0.01 seconds"

@@ -16,6 +16,7 @@ from sottovoce.deployment.transports import Transport
 from sottovoce.wording import brief
 
 EVERY = 0.5  # seconds between two questions
+_SILENT = 2.0  # seconds after which people are told that the board is waited for
 AT_LEAST = 0.05  # seconds between two questions when entries are missing
 
 
@@ -62,6 +63,14 @@ class Reader:
     def current(self) -> bool:
         """Whether everything is read that the board has announced in this start."""
         return self._total == self.length
+
+    def heard_of(self) -> dict[str, float]:
+        """When the board was last heard of in this start; minus infinity: never."""
+        return {self._board: self.heard if self._total >= 0 else -math.inf}
+
+    def awaited(self, now: float) -> tuple[str, ...]:
+        """The board, where it has not shown everything, or was not heard of for some questions."""
+        return () if self.current and now - self.heard <= _SILENT else (self._board,)
 
     def ask(self, now: float) -> None:
         """Ask for the rest, if it is time."""

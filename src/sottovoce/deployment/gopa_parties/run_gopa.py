@@ -8,6 +8,7 @@ Everything that a run needs is handed in: this module reads no configuration and
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,19 +26,19 @@ from sottovoce.deployment.gopa_parties.packing import as_array
 from sottovoce.deployment.gopa_parties.plan import Plan, names_by_role, plan_of
 from sottovoce.deployment.gopa_parties.reader import Follows, Reader
 from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
+from sottovoce.deployment.gopa_parties.telling import Counted, tell
 from sottovoce.deployment.identity.refusals import DifferentAgreement, Forged
 from sottovoce.deployment.party import (
     Book,
-    Journal,
     Onlooker,
     OthersMissing,
-    Phase,
     Place,
     Progress,
     Refused,
     Served,
     begun_run,
     keep_memory_private,
+    looked_on,
 )
 from sottovoce.deployment.store import Meter, Reservation
 from sottovoce.deployment.terms import Agreement, PublicRun
@@ -72,6 +73,7 @@ class _Role(NamedTuple):
     book: Book
     watch: Onlooker
     progress: Callable[[Progress], None]
+    line: Counted
     clock: Clock
     refused: Refused
 
@@ -115,31 +117,32 @@ def run_gopa(
     if (role == "agent") != (records is not None) or role not in _ROLES:
         raise ConfigError(f"{place.identity.name} is {role}; an agent has records, a board and a beacon have none.")
     keep_memory_private()
+    line = Counted(place.transport)
+    place = replace(place, transport=line)
     plan = plan_of(run, agreement)
     record = begun_run(agreement, place.store, reserve)
     if record.run_key is None:
         model = place.store.model(agreement.digest)
         return Served(model=np.zeros(0) if model is None else model, unacknowledged=())
-    journal = Journal(place.folder)
-    try:
-        _check_room(place, plan)
-        place.transport.open()
-        book = Book(
-            place.store,
-            agreement.digest,
-            place.identity,
-            place.roster,
-            hears_first=False,
-            end=2**62,
-            spent=lambda position: spent(published_rounds(position)),
-        )
-        watch = Onlooker(journal, moment)
-        watch.log("started", boot=book.boots, party=place.identity.name, run=agreement.run, role=role)
-        refused = Refused(watch.log)
-        return _ROLES[role](_Role(plan, agreement, place, book, watch, progress, clock, refused), records)
-    finally:
-        place.transport.close()
-        journal.close()
+    with looked_on(agreement, place, record, moment) as watch:
+        try:
+            _check_room(place, plan)
+            place.transport.open()
+            book = Book(
+                place.store,
+                agreement.digest,
+                place.identity,
+                place.roster,
+                hears_first=False,
+                end=2**62,
+                spent=lambda position: spent(published_rounds(position)),
+            )
+            watch.log("started", boot=book.boots, party=place.identity.name, run=agreement.run, role=role)
+            refused = Refused(watch.log)
+            made = _Role(plan, agreement, place, book, watch, progress, line, clock, refused)
+            return _ROLES[role](made, records)
+        finally:
+            place.transport.close()
 
 
 def published_rounds(position: int) -> int:
@@ -168,6 +171,7 @@ def _run_agent(role: _Role, records: Records | None) -> Served:
                 _take(role, reader, delivery, now)
         _check_heard(role, reader, agent)
         reader.ask(now)
+        tell(role, agent.log.round_, reader.length, reader.awaited(now), reader.heard_of())
         if not reader.current:
             continue
         new = agent.act()
@@ -176,7 +180,6 @@ def _run_agent(role: _Role, records: Records | None) -> Served:
             again = now
             _send(role, reader, agent, names)
         late = _tell_late(role, agent, late)
-        _tell(role, agent.log.round_, ())
     return _finish(role, reader, agent.model)
 
 
@@ -232,7 +235,7 @@ def _run_beacon(role: _Role, records: Records | None) -> Served:
             reader.send(raw)
         elif raw is None:
             again = -np.inf
-        _tell(role, beacon.log.round_, ())
+        tell(role, beacon.log.round_, reader.length, reader.awaited(now), reader.heard_of())
     return _finish(role, reader, None)
 
 
@@ -252,11 +255,13 @@ def _run_board(role: _Role, records: Records | None) -> Served:
         if serving.write_and_show(now, watch.moment):
             progressed = now
         waits = serving.behind() if keeper.log.over else [names["agent"][n] for n in sorted(keeper.awaited(present))]
-        _tell(role, keeper.log.round_, tuple(waits))
+        tell(role, keeper.log.round_, len(keeper.entries), tuple(waits), serving.heard_of())
         if now - progressed > role.agreement.time_limit:
             _check_served(role, keeper, waits)
             break
-    return _leave(role, tuple(serving.behind()))
+    left = tuple(serving.behind())
+    tell(role, keeper.log.round_, len(keeper.entries), left, serving.heard_of(), at_once=True)
+    return _leave(role, left)
 
 
 def _check_served(role: _Role, keeper: LogKeeper, waits: Sequence[str]) -> None:
@@ -284,6 +289,7 @@ def _reader(role: _Role, reads: Follows) -> Reader:
 
 def _deliveries(role: _Role) -> Iterator[Delivery]:
     """What has come: wait a little for the first, and for no other."""
+    role.watch.check_stop()
     wait = PAUSE
     for _ in range(_MOST_AT_ONCE):
         delivery = role.place.transport.recv(wait)
@@ -321,14 +327,9 @@ def _finish(role: _Role, reader: Reader, model: np.ndarray | None) -> Served:
         reader.ask(role.clock.seconds())
         for delivery in _deliveries(role):
             _take(role, reader, delivery, role.clock.seconds())
+    tell(role, role.plan.run.rounds + 1, reader.length, (), reader.heard_of(), at_once=True)
     role.watch.log("stopped", missing=[])
     return Served(model=np.zeros(0) if model is None else model, unacknowledged=())
-
-
-def _tell(role: _Role, round_: int, awaited: tuple[str, ...]) -> None:
-    rounds = role.plan.run.rounds
-    phase: Phase = "greet" if round_ == 0 else "hear" if round_ <= rounds else "settle"
-    role.progress(Progress(phase, min(max(round_ - 1, 0), rounds), rounds, awaited, 0.0, 0))
 
 
 def _tell_late(role: _Role, agent: Agent, told: str) -> str:

@@ -1,5 +1,6 @@
 """The board as a process: it takes messages in, writes entries down, and shows them to whoever asks."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -82,6 +83,13 @@ class Serving:
             if now - each.heard <= PRESENT:
                 self._show(name, each, now)
         return True
+
+    def heard_of(self) -> dict[str, float]:
+        """When every reader was last heard of in this start; minus infinity: never."""
+        return {
+            name: self._known[name].heard if name in self._known else -math.inf
+            for name in (*self._agents, self._beacon)
+        }
 
     def behind(self) -> list[str]:
         """Readers that have not said that they have the whole log."""

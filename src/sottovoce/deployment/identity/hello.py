@@ -5,14 +5,14 @@
 `run key` is the one X25519 key of the party in the run, `boot` are 32 fresh random bytes of this start of its process. A hello is no secret.
 """
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sottovoce.deployment.identity import packing
 from sottovoce.deployment.identity.exchange_keys import check_exchange_key
 from sottovoce.deployment.identity.identity import Identity
-from sottovoce.deployment.identity.packing import VERSION, framed, unframed
-from sottovoce.deployment.identity.refusals import DifferentVersion, Forged, Malformed, Oversized
+from sottovoce.deployment.identity.packing import framed, unframed
+from sottovoce.deployment.identity.refusals import DifferentVersion, Malformed, Oversized
 from sottovoce.deployment.identity.roster import Roster
 from sottovoce.deployment.identity.signatures import SIGNATURE_BYTES, verify
 from sottovoce.errors import ConfigError
@@ -56,6 +56,22 @@ def signed_hello(identity: Identity, hello: Hello) -> bytes:
     return body + identity.sign(_PURPOSE, body)
 
 
+def check_version(blob: bytes, sender: str, roster: Roster) -> None:
+    """Refuse the hello of a release that speaks another version, if its sender has signed it; whatever else it says cannot be read here.
+
+    Raises:
+        DifferentVersion: it has.
+        Forged: it has not: somebody on the way changed a byte.
+    """
+    if SIGNATURE_BYTES + 1 < len(blob) <= LARGEST and blob[:1] == LETTER and blob[1] != packing.VERSION:
+        end = len(blob) - SIGNATURE_BYTES
+        verify(roster[sender].identity_key, _PURPOSE, bytes(blob[:end]), bytes(blob[end:]))
+        raise DifferentVersion(
+            f"{sender} speaks version {blob[1]} of the messages between parties, and this Sottovoce version {packing.VERSION}. Install releases of one "
+            "version at both; a run that has begun goes on then with the release with which it began."
+        )
+
+
 def read_hello(blob: bytes, roster: Roster) -> Hello:
     """A hello that is whole and signed by the member that it names.
 
@@ -74,21 +90,6 @@ def read_hello(blob: bytes, roster: Roster) -> Hello:
     verify(roster[hello.party].identity_key, _PURPOSE, bytes(blob[:end]), hello.signature)
     check_exchange_key(hello.run_key)
     return hello
-
-
-def check_version(blob: bytes, identity_key: bytes) -> None:
-    """Say so where a member's hello is of another version; that is believed only with the member's signature.
-
-    Raises:
-        DifferentVersion: it is.
-    """
-    if not _BEFORE < len(blob) <= LARGEST or blob[:1] != LETTER or blob[1] == VERSION:
-        return
-    with contextlib.suppress(Forged):
-        verify(identity_key, _PURPOSE, bytes(blob[:-SIGNATURE_BYTES]), bytes(blob[-SIGNATURE_BYTES:]))
-        raise DifferentVersion(
-            f"Another party sends messages of version {blob[1]}; this Sottovoce reads {VERSION}. Use the same release at all parties."
-        )
 
 
 def _is_hello(header: list[Any]) -> bool:

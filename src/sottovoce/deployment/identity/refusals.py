@@ -35,7 +35,7 @@ class DifferentRoster(ProtocolError):
 
 
 class DifferentVersion(ProtocolError):
-    """A party of this run whose messages have another version."""
+    """A party of this run whose release speaks another version of the messages."""
 
 
 class WrongReceiver(ProtocolError):

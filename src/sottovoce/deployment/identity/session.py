@@ -104,16 +104,10 @@ class Session:
                 f"The roster lists another key for {identity.name} than the one in this party's key file. Compare fingerprints (sottovoce keys show, "
                 "sottovoce roster show) and put the right entry into the roster."
             )
-        self._identity, self._roster, self._digest, self._run, self._boot = (
-            identity,
-            roster,
-            agreement_digest,
-            run,
-            boot,
-        )
+        self._identity, self._roster, self._digest = identity, roster, agreement_digest
+        self._run, self._boot, self._largest_payload = run, boot, largest_payload
         self._run_key = X25519PrivateKey.from_private_bytes(run_key) if isinstance(run_key, bytes) else run_key
         self._salt = run_digest(run, agreement_digest)
-        self._largest_payload = largest_payload
         self._peers = {name: _Peer() for name in roster.names if name != identity.name}
 
     def __repr__(self) -> str:
@@ -129,6 +123,11 @@ class Session:
     def digest(self) -> bytes:
         """Of the agreement that this party has accepted."""
         return self._digest
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of all members of the roster, the same for everybody."""
+        return self._roster.names
 
     @property
     def identity_key(self) -> bytes:
@@ -203,6 +202,7 @@ class Session:
         Raises:
             Malformed, Oversized, UnknownParty, Forged: it is no hello of a member.
             WrongSender: it is another party's than `sender`'s.
+            DifferentVersion: it is of a release that speaks another version.
             WrongRun: it is of another run.
             DifferentAgreement: the other party has agreed to something else.
             DifferentRoster: it knows other members.
@@ -211,7 +211,7 @@ class Session:
             Superseded: the party has started again since.
         """
         if sender is not None:
-            check_version(blob, self.key_of(sender))
+            check_version(blob, sender, self._roster)
         hello = read_hello(blob, self._roster)
         if sender is not None and hello.party != sender:
             raise WrongSender(
@@ -396,6 +396,5 @@ def _is_header(fields: list[Any]) -> bool:
         [type(each) for each in fields] == [bytes, bytes, str, str, str, int, int]
         and len(fields[0]) == _RUN_BYTES
         and len(fields[1]) == KEY_NAME_BYTES
-        and 0 <= fields[5] < 2**63
-        and 0 <= fields[6] < 2**63
+        and all(0 <= number < 2**63 for number in fields[5:])
     )

@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from sottovoce.deployment.identity import Identity, Roster
+from sottovoce.deployment.identity import Identity, Roster, packing
 from sottovoce.deployment.store import Counters, Current, Meter, Proof, Store, succession
 from sottovoce.deployment.store.counters import PURPOSE
 from sottovoce.deployment.terms import Agreement
+from sottovoce.errors import ConfigError
+from sottovoce.wording import brief
 
 _RUN_KEY = "run key of "  # before a name: the public key of another party, among what an exchange holds
 _STATEMENTS = "statements"  # among what an exchange holds
+_WIRE = "wire version"  # of the messages that were sent; an upgrade in the middle of a run keeps it
 
 
 class Book:
@@ -50,11 +53,17 @@ class Book:
             proof: how far the store has come, signed.
             keep_statements: position -> what is to be written down of statements (`testimony`).
             statements: as they were written down last.
+            meter: what the last committed exchange has spent.
+
+        Raises:
+            ConfigError: the run was begun by a release that speaks another version of the messages; nothing is counted.
         """
         self._store, self._digest, self._identity, self._roster = store, digest, identity, roster
         self._offset, self._end, self._spent = int(hears_first), end, spent
+        begun, kept = store.run(digest), store.current(digest)
+        self.meter: Meter = {} if begun is None else begun.spent
+        _check_wire(kept, "" if begun is None else begun.name)
         self.boots = store.boot(digest)
-        kept = store.current(digest)
         self.statements = b"" if kept is None else kept.held.get(_STATEMENTS, np.zeros(0, dtype=np.uint8)).tobytes()
         self.keep_statements: Callable[[int], bytes] = lambda position: self.statements
         self._kept, self.run_keys = _without_keys(kept)
@@ -124,15 +133,16 @@ class Book:
         """
         keys = {_RUN_KEY + name: np.frombuffer(key, dtype=np.uint8) for name, key in run_keys.items()}
         statements = self.keep_statements(position)
+        meter = self._spent(min(position, self._end - 1))
         counters = self._store.commit(
             self._digest,
             position,
             state=state,
-            held={**held, **keys, **({_STATEMENTS: np.frombuffer(statements, dtype=np.uint8)} if statements else {})},
+            held={**held, **keys, **_beside(statements)},
             outgoing=outgoing,
-            spent=self._spent(min(position, self._end - 1)),
+            spent=meter,
         )
-        self._committed = position
+        self._committed, self.meter = position, meter
         self._stand(counters)
 
     def acknowledged(self, receiver: str, taken: int) -> None:
@@ -210,12 +220,30 @@ class Book:
         self.proof = Proof(content, self._identity.sign(PURPOSE, content))
 
 
+def _check_wire(kept: Current | None, run: str) -> None:
+    """Refuse to go on with a run whose other parties would not understand this release."""
+    if kept is None or _WIRE not in kept.held:
+        return
+    spoken = int(kept.held[_WIRE][0])
+    if spoken != packing.VERSION:
+        raise ConfigError(
+            f"the run {brief(run)!r} was begun with version {spoken} of the messages between parties, and this Sottovoce speaks version "
+            f"{packing.VERSION}. Nothing was sent. Go on with a release that speaks version {spoken}, and upgrade when the run has ended."
+        )
+
+
+def _beside(statements: bytes) -> dict[str, np.ndarray]:
+    """What is written down with every exchange beside what it needs: the version of messages, and statements."""
+    kept = {_WIRE: np.array([packing.VERSION], dtype=np.uint8)}
+    return kept | ({_STATEMENTS: np.frombuffer(statements, dtype=np.uint8)} if statements else {})
+
+
 def _without_keys(kept: Current | None) -> tuple[Current | None, dict[str, bytes]]:
     """What an exchange held, and the public keys that were written down with it."""
     if kept is None:
         return None, {}
     keys = {name: value for name, value in kept.held.items() if name.startswith(_RUN_KEY)}
-    held = {name: value for name, value in kept.held.items() if name not in keys and name != _STATEMENTS}
+    held = {name: value for name, value in kept.held.items() if name not in keys and name not in (_STATEMENTS, _WIRE)}
     return Current(kept.position, kept.state, held), {
         name.removeprefix(_RUN_KEY): value.tobytes() for name, value in keys.items()
     }

@@ -128,6 +128,7 @@ class Loop:
         while self._move():
             self.progressed = self._watch.clock()
         self._post.send_due()
+        self._post.tell_stall(self.position, self.awaited, self.progressed)
         return self.phase in ("done", "go on")
 
     def _take_notice(self, notice: Notice) -> None:

@@ -20,10 +20,13 @@ class Neighbour:
     knows_me: bool = False  # it has taken in the greeting of this start
     due: float = -math.inf  # when it is greeted again
     wait: float = FIRST_WAIT
-    heard: float = -math.inf  # when something genuine of it came last
     settled: bool = False  # it said that it waits for no receipt
     reminded: float = -math.inf
     refusal: str | None = None  # why its last greeting was refused
+    heard: float = -math.inf  # when something genuine came last
+    taken: int | None = None  # exchanges that it has said to have taken
+    boot: int | None = None  # number of its start
+    refusals: int = 0  # messages of it that were refused
 
     @property
     def ready(self) -> bool:

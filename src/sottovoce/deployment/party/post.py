@@ -5,7 +5,7 @@ start. Nothing here draws noise or changes a state.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from sottovoce.deployment.identity import Session
@@ -17,6 +17,7 @@ from sottovoce.deployment.party.exclusion import LETTER as STATEMENT
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.outbox import Outbox
 from sottovoce.deployment.party.refused import Refused
+from sottovoce.deployment.party.stalls import SILENT, Missing, Stalls
 from sottovoce.deployment.party.statements import NO_CLAIM, Claim, packed
 from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.store import RestoredBackup
@@ -94,6 +95,9 @@ class Post:
         self.sent_bytes = self.resends = 0
         self.heard_at = watch.clock()  # when something genuine came last
         self._shown: dict[str, tuple[bytes, float]] = {}  # which statements somebody was told last, and when
+        self.stalls = Stalls(session.members, session.party)
+        self.missing: tuple[Missing, ...] = ()  # who is missing anywhere, as far as others tell
+        self._waited: float | None = None  # since when the others are told that this party waits
 
     @property
     def session(self) -> Session:
@@ -175,6 +179,24 @@ class Post:
                 self.resends += 1
                 self._send_words(receiver, position, words)
 
+    def tell_stall(self, position: int, awaited: Callable[[], Sequence[str]], since: float) -> None:
+        """Tell all neighbours who is missing, where nothing has moved for a while; that is for people, and decides nothing."""
+        now = self._watch.clock()
+        if self._waited is not None and since > self._waited:
+            self._watch.log("moving", position=position, seconds=round(since - self._waited, 3))
+            self._waited, self.missing = None, ()
+        if not self.stalls.due(since, now):
+            return
+        names = [name for name in awaited() if name in self.neighbours]
+        silent = [name for name in names if now - self.neighbours[name].heard > SILENT]
+        self.missing = tuple(self.stalls.missing(position, names, silent, now))
+        if self._waited is None:
+            self._waited = since
+            self._watch.log("waiting", position=position, awaited=names)
+        told = self.stalls.packed(self.missing)
+        for name, _ in self.neighbours.items():
+            self._seal(name, wire.STALL, position, told)
+
     def wait(self, most: float) -> float:
         """Seconds until something is to be sent again, at most so many."""
         times = [time for time in (self.neighbours.next_due(), self.outbox.next_due()) if time is not None]
@@ -185,7 +207,7 @@ class Post:
 
         Raises:
             RestoredBackup: another party shows what this one has signed, and this store has not.
-            DifferentAgreement, DifferentRoster, DifferentVersion: a neighbour has other terms, before anything was sent.
+            DifferentAgreement, DifferentRoster, DifferentVersion: a neighbour has other terms or another release, before anything was sent.
             Caught: a party is proven to have said two things; the neighbours have been told.
         """
         delivery = self._transport.recv(timeout)
@@ -279,7 +301,8 @@ class Post:
             self.note_refusal(sender, error)
             return
         fresh = hello.boot != neighbour.start
-        neighbour.start, neighbour.refusal, neighbour.heard = hello.boot, None, self._watch.clock()
+        neighbour.start, neighbour.refusal = hello.boot, None
+        neighbour.boot, neighbour.heard = hello.counters.get("boot"), self._watch.clock()
         self._known(sender, wire.knows(greeting, self._session.boot), fresh=fresh)
         if greeting.wanted:
             self._greet(sender)
@@ -310,8 +333,12 @@ class Post:
         self._book.noted(sender, receipt.proof)
         for refusal in self._testimony.take_in(sender, bundle):
             self.refused.note(sender, refusal)
-        self.neighbours[sender].settled = receipt.settled
-        self.heard_at = self.neighbours[sender].heard = self._watch.clock()
+        now = self._watch.clock()
+        self.neighbours[sender].settled, self.neighbours[sender].heard = receipt.settled, now
+        if opened.kind == wire.STALL:
+            self.stalls.heard(sender, content, now)
+        else:
+            self.heard_at = now
         self._known(sender, True)
         self._acknowledge(sender, receipt.taken)
         if opened.kind == wire.EVIDENCE:
@@ -322,9 +349,11 @@ class Post:
         """Note what was refused of somebody, and why."""
         if sender in self.neighbours:
             self.neighbours[sender].refusal = str(error)
+            self.neighbours[sender].refusals += 1
         self.refused.note(sender, error)
 
     def _acknowledge(self, sender: str, taken: int) -> None:
+        self.neighbours[sender].taken = taken
         if self.outbox.drop(sender, taken):
             self._book.acknowledged(sender, taken)
             self._unwritten.add(sender)

@@ -7,16 +7,18 @@ Where those who remain go on without somebody who is lost, the same begins again
 Everything that a run needs is handed in: this module reads no configuration and no data, and knows no command line.
 """
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sottovoce.deployment.identity import Identity, Roster, Session, fresh_boot, new_run_key
-from sottovoce.deployment.party import wire
+from sottovoce.deployment.identity import Identity, Roster, Session, fresh_boot, new_run_key, packing
+from sottovoce.deployment.ledger import Ledger
+from sottovoce.deployment.party import stalls, wire
 from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.evidence import Caught, keep_evidence, kept_evidence
 from sottovoce.deployment.party.exclusion import Exclusion
@@ -24,15 +26,18 @@ from sottovoce.deployment.party.going_on import Course, GoesOn, GoingOn
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Loop, Phase, all_others
 from sottovoce.deployment.party.neighbours import Neighbours
+from sottovoce.deployment.party.onlooker import Onlooker, Operation
 from sottovoce.deployment.party.post import Post
 from sottovoce.deployment.party.quiet import give_back_free_memory, keep_memory_private, memory_kb
+from sottovoce.deployment.party.standing import Other, Standing
+from sottovoce.deployment.party.stopping import Stopped
 from sottovoce.deployment.party.succeeded import latest_course
 from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.party.work import Work
 from sottovoce.deployment.store import Meter, Reservation, RunRecord, Store
 from sottovoce.deployment.terms import Agreement
 from sottovoce.deployment.transports import Transport
-from sottovoce.errors import ConfigError, ProtocolError
+from sottovoce.errors import ConfigError, ProtocolError, SottovoceError
 from sottovoce.wording import brief
 
 LONGEST_PAUSE = 0.5  # seconds between two looks at the clock
@@ -68,6 +73,7 @@ class Place:
         transport: not open yet; it is closed at the end.
         folder: where the log and the measures go.
         trouble: name -> why a party cannot be reached at the moment, as far as the transport knows; empty: nothing is known.
+        operation: how its process is operated.
     """
 
     identity: Identity
@@ -76,6 +82,7 @@ class Place:
     transport: Transport
     folder: Path
     trouble: Callable[[str], str] = lambda name: ""
+    operation: Operation = field(default_factory=Operation)
 
     def __repr__(self) -> str:
         return f"<Place of {self.identity.name} among {len(self.roster)} members>"
@@ -95,15 +102,6 @@ class Served:
 
     def __repr__(self) -> str:
         return f"<Served: {len(self.model)} parameters, {len(self.unacknowledged)} others still to be served>"
-
-
-class Onlooker:
-    """The clock, the log, and the hook of tests."""
-
-    clock = staticmethod(time.monotonic)
-
-    def __init__(self, journal: Journal, moment: Callable[[str], None]) -> None:
-        self.log, self.moment = journal.log, moment
 
 
 def run_party(
@@ -140,27 +138,62 @@ def run_party(
         StoreError: the disk failed; nothing of the exchange was sent.
     """
     keep_memory_private()
-    begun_run(agreement, place.store, reserve)
+    record = begun_run(agreement, place.store, reserve)
     course = latest_course(Course(agreement, work_of, spent), place.store, place.identity, place.roster, goes_on)
     if (model := place.store.model(course.agreement.digest)) is not None and not _has_key(place.store, course):
         return Served(model=model, unacknowledged=())
     found = kept_evidence(place.folder, course.agreement.digest)
     if found is not None:
         raise Caught(found)  # the same command does not go on among cheats
-    journal = Journal(place.folder)
-    try:
-        place.transport.open()
-        while True:
-            ended = _take_part(course, place, goes_on, Onlooker(journal, moment), journal, progress)
-            if isinstance(ended, Served):
-                return ended
-            course = ended
-    except Caught as caught:
-        keep_evidence(caught.evidence, place.folder)
-        raise
-    finally:
-        place.transport.close()
-        journal.close()
+    with looked_on(agreement, place, record, moment) as watch:
+        try:
+            place.transport.open()
+            while True:
+                ended = _take_part(course, place, goes_on, watch, progress)
+                if isinstance(ended, Served):
+                    return ended
+                course = ended
+        except Caught as caught:
+            keep_evidence(caught.evidence, place.folder)
+            raise
+        finally:
+            place.transport.close()
+
+
+@contextlib.contextmanager
+def looked_on(
+    agreement: Agreement, place: Place, record: RunRecord, moment: Callable[[str], None]
+) -> Iterator[Onlooker]:
+    """Somebody who looks on at a party as long as it takes part, and takes down how it ended.
+
+    Raises:
+        ConfigError: health cannot be served at its address.
+    """
+    ledger = Ledger(place.store)
+    facts: dict[str, Any] = {
+        "run": agreement.run,
+        "digest": agreement.digest.hex(),
+        "party": place.identity.name,
+        "role": place.identity.role,
+        "store": str(place.store.path.absolute()),
+        "program": version("sottovoce"),
+        "wire": packing.VERSION,
+        "delta": ledger.created.delta,
+        "reserved": ledger.standing()[record.entry].cost.epsilon(ledger.created.delta),
+    }
+    with contextlib.closing(Journal(place.folder, place.operation.log_to)) as journal:
+        watch = Onlooker(journal, place.folder, facts, place.operation, moment)
+        how, says = "done", "The run is done."
+        try:
+            yield watch
+        except (Stopped, SottovoceError) as error:
+            how, says = ("stopped" if isinstance(error, Stopped) else "refused"), str(error)
+            raise
+        except BaseException as error:
+            how, says = "failed", type(error).__name__  # what else it says is not known to be harmless
+            raise
+        finally:
+            watch.end(how, says)
 
 
 def begun_run(agreement: Agreement, store: Store, reserve: Callable[[], Reservation]) -> RunRecord:
@@ -189,7 +222,6 @@ def _take_part(
     place: Place,
     goes_on: GoesOn | None,
     watch: Onlooker,
-    journal: Journal,
     progress: Callable[[Progress], None],
 ) -> Served | Course:
     """Take part under one agreement; returns the model, or what follows it."""
@@ -198,7 +230,7 @@ def _take_part(
         raise ConfigError(
             f"the run {brief(agreement.run)!r} was erased in this store, and nothing more is sent in it. Agree on a run with another name."
         )
-    largest = wire.LONGEST + 8 * agreement.dimension
+    largest = wire.LONGEST + max(8 * agreement.dimension, stalls.LARGEST)
     _check_room(place.transport, largest)
     session = Session(
         place.identity,
@@ -229,18 +261,25 @@ def _take_part(
         if not seconds[0]:
             give_back_free_memory()
         seconds[0] = took
-        journal.measure(position=position, seconds=round(took, 6), bytes=post.sent_bytes, resends=post.resends)
+        watch.measure(position=position, seconds=round(took, 6), bytes=post.sent_bytes, resends=post.resends)
 
     loop = Loop(work, book, post, watch, measure, going_on)
     watch.log("started", boot=book.boots, position=loop.position, party=place.identity.name, run=agreement.run)
+
+    def standing() -> Standing:
+        return _standing(loop, post, book, work, place.trouble, seconds[0], watch.epsilon(book.meter))
+
     while not loop.advance(LONGEST_PAUSE):
         progress(_progress(loop, post, work.end, seconds[0]))
+        watch.look(standing)
+        watch.check_stop()
         if watch.clock() - loop.progressed > agreement.time_limit:
             break
     progress(_progress(loop, post, work.end, seconds[0]))
     if loop.phase == "go on":
         return _following(loop, book, going_on, watch)
     missing = loop.awaited()
+    watch.look(standing, at_once=True)
     watch.log("stopped", phase=loop.phase, position=loop.position, missing=missing, memory_kb=memory_kb())
     if loop.model is None:
         raise _missing(loop, post, place, agreement, ends=agreement.lost_neighbour == "stop" and book.begun)
@@ -275,6 +314,39 @@ def _following(loop: Loop, book: Book, going_on: GoingOn | None, watch: Onlooker
 
 def _progress(loop: Loop, post: Post, end: int, seconds: float) -> Progress:
     return Progress(loop.phase, loop.position, end, tuple(loop.awaited()), seconds, post.resends)
+
+
+def _standing(
+    loop: Loop, post: Post, book: Book, work: Work, trouble: Callable[[str], str], seconds: float, spent: float
+) -> Standing:
+    others = [
+        Other(
+            name=name,
+            heard=each.heard,
+            greeted=each.ready,
+            taken=each.taken,
+            start=each.boot,
+            refusals=each.refusals,
+            trouble=trouble(name),
+        )
+        for name, each in post.neighbours.items()
+    ]
+    return Standing(
+        phase=loop.phase,
+        round=min(loop.position, work.end - 1) // work.exchanges + 1,
+        rounds=work.end // work.exchanges,
+        exchange=loop.position,
+        exchanges=work.end,
+        moved=loop.progressed,
+        awaited=tuple(loop.awaited()),
+        missing=post.missing,
+        others=tuple(others),
+        boots=book.boots,
+        sent_bytes=post.sent_bytes,
+        resends=post.resends,
+        seconds=seconds,
+        spent=spent,
+    )
 
 
 def _check_room(transport: Transport, largest: int) -> None:

@@ -1,7 +1,8 @@
 """What one party sends another: a greeting in the open, everything else sealed.
 
     greeting    H | answer wanted | known start | proof | number of proofs | proofs | hello
-    sealed      S | box                     box opens to: receipt | statements that are passed on | salt and signature of the words | words
+    sealed      S | box                     box opens to: receipt | statements that are passed on | salt and signature of the words | words,
+                                            or nothing, or evidence, or who is missing (`stalls`)
 
 `known start` are the first bytes of the receiver's start that its sender knows, zeros where it knows none: only who is known can be answered. A
 proof are counters signed by the party whose store they are about (`store.Counters`). A greeting shows the sender's own, and the highest that it
@@ -24,7 +25,7 @@ from sottovoce.deployment.store import Counters, Proof
 from sottovoce.errors import ProtocolError
 
 HELLO, SEALED = b"H", b"S"
-WORDS, RECEIPT, EVIDENCE = "words", "receipt", "evidence"  # kinds of sealed messages
+WORDS, RECEIPT, EVIDENCE, STALL = "words", "receipt", "evidence", "stall"  # kinds of sealed messages
 MOST_PROOFS = 64
 _RECEIPT = struct.Struct("<QB")
 _WORD = np.dtype("<u8")

@@ -51,6 +51,10 @@ class Work(Protocol):
         """The position after the last exchange."""
 
     @property
+    def exchanges(self) -> int:
+        """Exchanges in one round."""
+
+    @property
     def dimension(self) -> int:
         """How many words a message has."""
 
@@ -89,7 +93,7 @@ class _Links:
     def __init__(self, wiring: Wiring, names: Sequence[str], number: int) -> None:
         self._wiring, self.names, self._number = wiring, tuple(names), number
         self._numbers = {name: each for each, name in enumerate(names)}
-        self.end, self.dimension = wiring.run.end, wiring.run.dimension
+        self.end, self.exchanges, self.dimension = wiring.run.end, wiring.run.exchanges, wiring.run.dimension
 
     def receivers(self, position: int) -> tuple[str, ...]:
         """Whom this party sends to at an exchange."""

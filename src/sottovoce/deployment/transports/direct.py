@@ -34,6 +34,7 @@ from sottovoce.deployment.transports.outgoing import METHOD, PART, Outgoing
 
 LARGEST_BLOB = 2**26  # 64 MiB, 8 million parameters
 _CLOSING = 3.0  # seconds
+_OPENING = 30.0  # seconds until a party listens, on a machine that is busy
 _AHEAD = 4 * 2**20
 _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", PART),
@@ -113,7 +114,13 @@ class GrpcTransport:
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="sottovoce-transport", daemon=True)
         self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(_OPENING)
+        except TimeoutError as error:
+            self._stop()
+            raise ConfigError(
+                f"{self._identity.name} could not begin to listen at {self._listen} within {_OPENING:g} seconds. The machine is too busy, or its network hangs; "
+                "start the same command again."
+            ) from error
         except BaseException:
             self._stop()
             raise
@@ -158,7 +165,7 @@ class GrpcTransport:
         assert self._loop is not None
         assert self._thread is not None
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._thread.join(_CLOSING)  # it belongs to the process, and ends with it at the latest
         self._loop = self._thread = self._inbox = self._server = None
         self._outgoing, self._streams = {}, {}
 

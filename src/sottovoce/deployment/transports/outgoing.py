@@ -17,6 +17,7 @@ METHOD = "/sottovoce.Post/Carry"
 PART = 2**20  # bytes of one message of gRPC; a shorter one ends a blob
 _MOST_BLOBS = 256
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0  # seconds before another attempt
+_CONNECTING = 30.0  # seconds of one attempt
 
 
 class Outgoing:
@@ -56,7 +57,7 @@ class Outgoing:
                 await self._stream()
                 wait = _FIRST_WAIT
             # gRPC says that a call has ended in three ways, one of them a cancellation that is not of this task.
-            except (grpc.RpcError, asyncio.InvalidStateError, asyncio.CancelledError) as error:
+            except (grpc.RpcError, asyncio.InvalidStateError, asyncio.CancelledError, TimeoutError) as error:
                 if isinstance(error, asyncio.CancelledError) and _cancelled():
                     raise
                 self.trouble = _words(error)
@@ -70,7 +71,11 @@ class Outgoing:
         """Send blobs over one stream until there is no more to come."""
         call = self._channel.stream_unary(METHOD)()
         call.add_done_callback(lambda _: self._more.set())
-        await call.wait_for_connection()
+        try:
+            await asyncio.wait_for(call.wait_for_connection(), _CONNECTING)
+        except TimeoutError:
+            call.cancel()
+            raise
         self.connected, self.trouble = True, ""
         while True:
             await self._until_something_is_queued(call)
@@ -105,4 +110,6 @@ def _cancelled() -> bool:
 def _words(error: BaseException) -> str:
     if isinstance(error, grpc.RpcError):
         return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    if isinstance(error, TimeoutError):
+        return f"no connection within {_CONNECTING:g} seconds"
     return "the stream was ended"

@@ -1,8 +1,10 @@
 """`sottovoce party run`: take part in a run with one's own data, once one has seen what it costs and has accepted it."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,8 +44,7 @@ _ASSUMED = (
 )
 
 
-def party(
-    use: Annotated[str, typer.Argument(metavar="run", help="Take part in a run.")],
+def party_run(
     file: Annotated[Path, typer.Argument(help="The TOML configuration that all parties have.")],
     overrides: OverridesArgument = None,
     data: Annotated[
@@ -56,6 +57,8 @@ def party(
     roster: Annotated[Path | None, typer.Option("--roster", help="In place of the file's.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for model, log and measures.")] = None,
     listen: Annotated[str, typer.Option("--listen", help="host:port to listen at, if not the roster's.")] = "",
+    health: Annotated[str, typer.Option("--health", help="127.0.0.1:port for health and metrics.")] = "",
+    log_stderr: Annotated[bool, typer.Option("--log-stderr", help="Write the log on stderr too, as JSON.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the guarantee and all it assumes.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -64,14 +67,16 @@ def party(
 
     Without --accept it shows what the run costs, whom it protects against and who gets which model, and sends nothing.
 
-    After a crash, or when others were not there, the same command goes on.
+    After a crash, SIGTERM (exit code 143), Ctrl-C (130), or when others were not there, the same command goes on.
     """
-    if use != "run":
-        raise ConfigError(f"`sottovoce party {use}` does not exist; there is `sottovoce party run FILE`.")
     from sottovoce.deployment.identity import load_identity
+    from sottovoce.deployment.party import Operation, stop_on_signals
+    from sottovoce.deployment.party.health import health_address
     from sottovoce.experiments import prepare_joining, read, results_folder
 
     name, keys, store = _needed(name, keys, store)
+    if health:
+        health_address(health)
     notes = Notes()
     config = read(file, overrides or (), say=notes)
     members = _roster(config, file, roster)
@@ -85,8 +90,13 @@ def party(
         if accept is None:
             _ask(joining, opened, explain=explain, as_json=as_json, notes=notes)
         _check_accepted(joining, accept)
-        with results_folder(folder, private=True):  # before anything is reserved
-            _take_part(joining, place, data, shown_bar=not (as_json or quiet), as_json=as_json, notes=notes)
+        # Before anything is reserved the folder has to be there; from here on a signal ends the party between two transactions.
+        with results_folder(folder, private=True), stop_on_signals() as asked:
+            operation = Operation(health=health, log_to=sys.stderr if log_stderr else None, asked_to_stop=asked)
+            shown_bar = not (as_json or quiet or log_stderr)
+            _take_part(
+                joining, replace(place, operation=operation), data, shown_bar=shown_bar, as_json=as_json, notes=notes
+            )
 
 
 def _needed(name: str | None, keys: Path | None, store: Path | None) -> tuple[str, Path, Path]:
