@@ -11,6 +11,7 @@ import sottovoce as sv
 from deployment.agent.cases import DIMENSION, PROBLEM
 from sottovoce.clipping import Clip
 from sottovoce.deployment.agent import Rehearsed, own_of
+from sottovoce.deployment.gopa import open_message
 from sottovoce.deployment.gopa_parties import Agent, Beacon, Clock, Ended, LogKeeper, Plan
 from sottovoce.deployment.identity import new_identity
 from sottovoce.deployment.integers import Lattice
@@ -184,3 +185,9 @@ class Roles:
 def same(models) -> bool:
     first, *others = models.values()
     return all(np.array_equal(first, other) for other in others)
+
+
+def said_once(roles: Roles) -> bool:
+    """Whether nobody said any step of any round in two versions."""
+    said = {(n, open_message(raw).kind, open_message(raw).round_number, raw) for n, raw in roles.sent}
+    return len(said) == len({step[:3] for step in said})

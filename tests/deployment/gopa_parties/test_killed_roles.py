@@ -86,8 +86,8 @@ class Run:
     def store(self, name: str) -> Path:
         return self.folder / name / "store.sqlite"
 
-    def start(self, name: str, moment: str = "") -> None:
-        arguments = (self.folder, ROUNDS, self.time_limit, name, moment)
+    def start(self, name: str, moment: str = "", days: int = 0) -> None:
+        arguments = (self.folder, ROUNDS, self.time_limit, name, moment, days)
         self.processes[name] = self.forks.Process(target=live, args=arguments, daemon=True)
         self.processes[name].start()
 
@@ -246,6 +246,29 @@ def test_board_and_beacon_killed_go_on_with_what_they_have_written(name, when, t
         run = Run(tmp_path / str(number), forks, simulated[0])
         assert finished(run, killed=name, moment=f"{when} {number}")
         run.check()
+
+
+@pytest.mark.parametrize(
+    ("jumps", "silent"),
+    [
+        ({"agent-2": "after commit 4"}, {2}),  # it was ready and has not published
+        ({"agent-2": "after commit 3", "board": "after commit 1", "beacon": "after commit 1", "agent-4": "after send 2"}, set()),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("days", [1, -1])
+def test_clocks_that_jump_by_a_day_leave_at_most_one_sum_without_them(jumps, silent, days, tmp_path, forks, simulated):
+    run = Run(tmp_path / "run", forks, simulated[0], time_limit=12)
+    try:
+        for each in run.names:
+            run.start(each, jumps.get(each, ""), days if each in jumps else 0)
+        assert [run.wait(each) for each in run.names] == [0] * len(run.names)
+    finally:
+        run.end()
+    run.check([EVERYBODY, EVERYBODY - silent])
+    log = [json.loads(line) for line in (run.folder / "agent-2" / "log.jsonl").read_text().splitlines()]
+    reasons = [line["reason"] for line in log if line["event"] == "silent"]
+    assert len(reasons) == len(silent)
+    assert all("The clock was set or the machine slept" in reason for reason in reasons)
 
 
 def test_an_agent_that_does_not_return_is_left_out_of_a_repaired_sum(tmp_path, forks, simulated):

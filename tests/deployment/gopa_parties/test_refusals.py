@@ -1,6 +1,7 @@
 """What roles of a run with GOPA refuse: second versions of anything, other histories, other agreements, others in their name."""
 
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,15 +13,16 @@ from deployment.gopa_parties.roles import AGENTS, NOW, Drawn, Pages, Roles, iden
 from sottovoce.deployment.agent import own_of
 from sottovoce.deployment.gopa import Kind, Phase, open_message
 from sottovoce.deployment.gopa.refusals import Equivocation, Malformed, SecondPublication
-from sottovoce.deployment.gopa_parties import Agent, Beacon, Log, LogKeeper, SpokenFor, wire
+from sottovoce.deployment.gopa_parties import Agent, Beacon, Clock, Log, LogKeeper, SpokenFor, wire
 from sottovoce.deployment.gopa_parties.log import signed_opening
 from sottovoce.deployment.gopa_parties.packing import packed, unpacked
 from sottovoce.deployment.gopa_parties.reader import Reader
+from sottovoce.deployment.gopa_parties.run_gopa import _check_missing
 from sottovoce.deployment.gopa_parties.serving import Serving, kept_entries
 from sottovoce.deployment.identity import Roster
 from sottovoce.deployment.identity.refusals import DifferentAgreement, Forged
 from sottovoce.deployment.ledger import Ledger, create_ledger
-from sottovoce.deployment.party import Book
+from sottovoce.deployment.party import Book, OthersMissing
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Proof, RestoredBackup, Store
 from sottovoce.deployment.transports import Delivery
@@ -268,11 +270,29 @@ def test_a_reader_says_nothing_before_it_has_the_whole_log(desk):
     assert desk.serving.write_and_show(0.5, lambda moment: None)
     reader = desk.reader()
     assert not reader.current
-    reader.take(desk.answer(reader), 1.0)
+    shown = desk.answer(reader)
+    reader.take(shown, 1.0)
     assert reader.current
     assert reader.length == 1
+    assert reader.grown == 1.0
+    reader.take(shown, 2.0)
+    assert (reader.heard, reader.grown) == (2.0, 1.0)  # nothing was new
     assert kept_entries(desk.book) == desk.keeper.entries
     assert "agent-0" in desk.serving.behind()
+
+
+@pytest.mark.parametrize(
+    ("now", "words"), [(16.0, None), (16.5, "was not heard of for 16"), (32.0, None), (32.5, "has not grown for 32")]
+)
+def test_nobody_is_waited_for_without_an_end(now, words):
+    """A board that is gone, and one that answers and gets nowhere."""
+    role = SimpleNamespace(
+        clock=Clock(wall=lambda: 0, monotonic=lambda: int(1000 * now)),
+        agreement=SimpleNamespace(time_limit=16, run="a-run"),
+    )
+    reader = SimpleNamespace(heard=now if now > 20 else 0.0, grown=0.0)
+    with nullcontext() if words is None else pytest.raises(OthersMissing, match=words):
+        _check_missing(role, reader)
 
 
 def test_a_reader_of_another_agreement_is_told(desk):

@@ -5,7 +5,7 @@ import pytest
 
 import sottovoce as sv
 from deployment.agent.cases import PROBLEM
-from deployment.gopa_parties.roles import AGENTS, LATTICE, SEED, Roles, public_run, same
+from deployment.gopa_parties.roles import AGENTS, LATTICE, SEED, Roles, public_run, said_once, same
 from sottovoce.deployment.gopa import Kind, Message, Phase, open_message, seal
 from sottovoce.deployment.gopa.messages import pack_parties
 
@@ -41,12 +41,6 @@ def test_all_agents_end_with_the_model_of_the_simulation(roles):
     assert same(models)
     assert np.abs(models[0] - simulated(roles)).max() / LATTICE.unit < UNITS
     assert [ended.sum.parties for ended in roles.ended[0]] == [frozenset(range(AGENTS))] * 3
-
-
-def said_once(roles) -> bool:
-    """Whether nobody said any step of any round in two versions."""
-    said = {(n, open_message(raw).kind, open_message(raw).round_number, raw) for n, raw in roles.sent}
-    return len(said) == len({step[:3] for step in said})
 
 
 EVERYBODY = frozenset(range(AGENTS))

@@ -1,6 +1,7 @@
 """A role of a run with GOPA as a process of its own, over gRPC, which a test lets die at a moment of its choice.
 
-It kills itself with SIGKILL at a moment such as "after commit 2", the third of that name ("": never). What it sends is written down before it is sent.
+It kills itself with SIGKILL at a moment such as "after commit 2", the third of that name ("": never), or its wall clock jumps by some days then. What it
+sends is written down before it is sent.
 """
 
 import json
@@ -14,7 +15,8 @@ from types import SimpleNamespace
 from deployment.agent.cases import PROBLEM
 from deployment.gopa_parties.roles import LATTICE, public_run
 from sottovoce.deployment.agent import Rehearsed, own_of
-from sottovoce.deployment.gopa_parties import Records, run_gopa
+from sottovoce.deployment.gopa_parties import Clock, Records, run_gopa
+from sottovoce.deployment.gopa_parties.clock import SYSTEM
 from sottovoce.deployment.identity import load_identity, load_roster
 from sottovoce.deployment.ledger import Ledger
 from sottovoce.deployment.party import Place
@@ -56,19 +58,23 @@ def agreement(roster, time_limit: int):
     )
 
 
-def live(folder: Path, rounds: int, time_limit: int, name: str, moment: str) -> None:
-    """Take part until the run is done, or until the moment to die."""
+def live(folder: Path, rounds: int, time_limit: int, name: str, moment: str, days: int = 0) -> None:
+    """Take part until the run is done, or until the moment to die; with days, the wall clock jumps at that moment instead."""
     run = public_run(rounds=rounds)
     identity, roster = load_identity(name, folder / name), load_roster(folder / "roster.json")
     agreed = agreement(roster, time_limit)
     counted: Counter[str] = Counter()
+    shift = [0]
+    clock = Clock(wall=lambda: SYSTEM.wall() + shift[0], monotonic=SYSTEM.monotonic)
 
     def at(what: str) -> None:
         now = f"{what} {counted[what]}"
         counted[what] += 1
         with (folder / name / "moments.txt").open("a") as file:
             file.write(f"{now}\n")
-        if now == moment:
+        if now == moment and days:
+            shift[0] = 86_400_000 * days
+        elif now == moment:
             os.kill(os.getpid(), signal.SIGKILL)
 
     records = None
@@ -87,4 +93,4 @@ def live(folder: Path, rounds: int, time_limit: int, name: str, moment: str) -> 
     with Store.open(folder / name / "store.sqlite") as store:
         transport = Recorded(identity, roster, folder / name / "blobs.jsonl")
         place = Place(identity=identity, roster=roster, store=store, transport=transport, folder=folder / name)
-        run_gopa(agreed, run, place, records, reserve=reserve, spent=spent, moment=at)
+        run_gopa(agreed, run, place, records, reserve=reserve, spent=spent, moment=at, clock=clock)

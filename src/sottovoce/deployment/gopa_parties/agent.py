@@ -180,7 +180,6 @@ class Agent:
         said = {**self._round.said, kind: raw}
         self._write(_STEP[kind], said)
         self._round.said = said
-        self._round.published_here |= kind is Kind.PUBLISH
         return raw
 
     def waiting(self) -> list[bytes]:
