@@ -122,7 +122,7 @@ def test_two_versions_of_the_last_message_are_found_in_any_network(shape, folder
 
 def test_the_end_of_a_run_is_no_loophole(folder):
     """In whatever order parties come to their end, somebody is still there when both versions meet."""
-    for seed in range(12):
+    for seed in range(6):
         parties, cheater, _, found = deceive(folder / str(seed), "ring", ROUNDS - 1, 0, keeps_back=True, seed=seed)
         assert found.keys() & (set(parties.names) - {cheater}), f"seed {seed}"
 

@@ -84,6 +84,7 @@ class Wiring:
         self._weighing = centroid(run.algorithm, run.topology).receivers
         self._bound = lru_cache(KEPT)(self._bind)
         self._part = lru_cache(KEPT)(self._peer_part)
+        self._alike = lru_cache(KEPT)(self._says_the_same)
         self._counts = lru_cache(KEPT)(self._drawn_counts)
         self._check_room()
 
@@ -112,7 +113,13 @@ class Wiring:
 
     def is_broadcast(self, sender: int, position: int) -> bool:
         """Whether all receivers of a party get the same words in an exchange, and there are two of them at least."""
-        part = self.part(sender, position)
+        if self.federated:
+            return sender == self.relay and self.relay > 1
+        round_, exchange = self.run.at(position)
+        return self._alike(exchange, self._place(exchange, round_), sender, float(self.scales[round_ - 1]))
+
+    def _says_the_same(self, exchange: int, place: int, sender: int, scale: float) -> bool:
+        part = self._part(exchange, place, sender, scale)
         return len(part.receivers) > 1 and not part.masked and bool((part.on_links == part.on_links[:1]).all())
 
     def counts(self, round_: int) -> np.ndarray:
