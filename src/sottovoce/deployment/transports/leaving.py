@@ -1,7 +1,7 @@
 """What goes to a relay: blobs wait for each receiver, travel in parts, and are forgotten when the relay has said that it has them.
 
 Not more than `_WINDOW` bytes are on their way to the relay at a time. What it had not confirmed when the connection ended is sent again over the next
-one. With a fixed shape one part, or a dummy, goes to every member at every beat, and nothing is sent again: who sends keeps what is not
+one, and what it refused, for want of a mailbox or of room, a little later. With a fixed shape one part, or a dummy, goes to every member at every beat, and nothing is sent again: who sends keeps what is not
 acknowledged by its receiver.
 """
 
@@ -17,6 +17,7 @@ from sottovoce.deployment.transports.shape import BESIDE, Cover, Shape
 from sottovoce.deployment.transports.waiting import Waiting
 
 _WINDOW = 8 * 2**20
+_PAUSE = 0.3  # seconds before a blob that the relay refused is sent again
 _CONFIRMED_WITHIN = 10.0  # seconds, after which a part counts as lost
 
 
@@ -31,7 +32,8 @@ class Publishes(Protocol):
 class _Letter:
     to: str
     blob: bytes
-    left: int  # parts that the relay has not confirmed
+    left: int  # parts that the relay has not answered
+    refused: bool = False
 
 
 class Leaving:
@@ -76,10 +78,14 @@ class Leaving:
         self._bytes -= size
         self._room.set()
         letter.left -= 1
+        letter.refused |= bool(trouble)
         if trouble:
             self.troubles[letter.to] = trouble
         else:
             self.troubles.pop(letter.to, None)
+        if letter.refused and not letter.left:
+            self._waiting[letter.to].put_back(letter.blob)
+            asyncio.get_running_loop().call_later(_PAUSE, self._more.set)
 
     def disconnected(self) -> None:
         """Queue again what the relay has not confirmed."""
@@ -94,10 +100,10 @@ class Leaving:
         """Send what is queued, one blob of each receiver in turn, for as long as there is a connection."""
         while True:
             self._more.clear()
-            for to in [to for to, waiting in self._waiting.items() if waiting]:
-                if self._waiting[to]:
-                    await self._send(to, self._waiting[to].first, publish)
-            if not any(self._waiting.values()):
+            for to, waiting in self._waiting.items():
+                if waiting:
+                    await self._send(to, waiting.first, publish)
+            if not any(waiting and to not in self.troubles for to, waiting in self._waiting.items()):
                 await self._more.wait()
 
     async def _send(self, to: str, blob: bytes, publish: Publishes) -> None:
