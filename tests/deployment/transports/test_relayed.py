@@ -17,6 +17,8 @@ from deployment.transports.test_relay_members import as_member, certified, witho
 from sottovoce.deployment.identity import Roster, new_identity, renew_identity
 from sottovoce.deployment.relays import configuration, connection, look_at_mailboxes, mailboxes, opening
 from sottovoce.deployment.transports import NatsTransport, arriving, line
+from sottovoce.deployment.transports.cover import Cover
+from sottovoce.deployment.transports.parts import cut
 from sottovoce.errors import ConfigError
 
 NAMES = ("ada", "bea", "cyd")
@@ -260,18 +262,18 @@ def test_mail_of_others_that_is_pushed_to_a_party_is_not_taken(shared, parties, 
 
 def test_a_flood_of_one_member_is_dropped_and_takes_no_room_of_others(shared, parties, opened, monkeypatch):
     monkeypatch.setattr(arriving, "MOST_HELD", 50)
-    identities, _ = parties
+    identities, roster = parties
     bea, cyd = opened("bea", shared.address, max_blob=100_000), opened("cyd", shared.address)
     subject = words("sv.BEA.ADA", identities)
 
+    cover = Cover(identities["ada"], roster["bea"])
+
     async def flood(client):
         for number in range(400):
-            header = (
-                os.urandom(8) + (0).to_bytes(4, "little") + (2).to_bytes(4, "little") + (9000).to_bytes(4, "little")
-            )
-            await client.publish(subject, header + bytes(4500) if number % 2 else b"garbage")
+            parts = cut(bytes(9000), 5000)
+            await client.publish(subject, cover.sealed(next(parts)) if number % 2 else b"garbage")
         for _ in range(200):
-            await client.publish(subject, os.urandom(8) + bytes(4) + (1).to_bytes(4, "little") + bytes(4))
+            await client.publish(subject, cover.sealed(next(cut(b"", 5000))))
         await client.flush(5)
 
     as_member(shared, identities["ada"], flood)
@@ -342,6 +344,22 @@ def test_an_answer_that_does_not_end_is_given_up():
 
     with contextlib.suppress(AttributeError):  # there is nobody to hand a message to
         asyncio.run(play())
+
+
+@pytest.mark.parametrize("covered", [True, False])
+def test_what_lies_on_the_relays_disk_cannot_be_read(own, opened, monkeypatch, covered):
+    if not covered:
+        monkeypatch.setattr(Cover, "sealed", lambda self, content, size=0: content)
+        monkeypatch.setattr(Cover, "opened", lambda self, message: message)
+    ada, bea = opened("ada", own.address), opened("bea", own.address)
+    secret = os.urandom(3000)
+    ada.send("bea", b"greetings from ada" + secret)
+    assert secret in bea.recv(5).blob
+    time.sleep(0.3)
+    own.kill()
+    disk = b"".join(path.read_bytes() for path in own.store.rglob("*") if path.is_file())
+    assert len(disk) > len(secret)
+    assert (secret in disk, b"greetings from" in disk) == (not covered, not covered)
 
 
 def test_a_renewed_certificate_has_to_be_in_the_roster(shared, parties, tmp_path):

@@ -13,8 +13,8 @@ from deployment.transports.test_relay_members import as_member, without_permissi
 from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.relays import mailboxes
 from sottovoce.deployment.transports import NatsTransport, Shape, read_shape
+from sottovoce.deployment.transports.cover import BESIDE, Cover
 from sottovoce.deployment.transports.parts import HEADER
-from sottovoce.deployment.transports.shape import BESIDE, Cover
 from sottovoce.errors import ConfigError, ProtocolError
 
 NAMES = ("ada", "bea", "cyd", "eye")
@@ -118,16 +118,18 @@ def test_the_relay_sees_the_same_whether_much_is_sent_or_nothing(relay, parties)
 
 def test_only_the_other_party_opens_a_cover(parties):
     identities, roster = parties
-    sealed = Cover(identities["ada"], roster["bea"], 500).sealed(b"content")
+    sealed = Cover(identities["ada"], roster["bea"]).sealed(b"content", 500)
     assert len(sealed) == 500
-    assert Cover(identities["bea"], roster["ada"], 500).opened(sealed) == b"content"
-    assert Cover(identities["bea"], roster["ada"], 500).opened(Cover(identities["ada"], roster["bea"], 500).sealed(b"")) == b""  # fmt: skip
+    assert len(Cover(identities["ada"], roster["bea"]).sealed(b"content")) == BESIDE + 7
+    for content in (b"content", b"", bytes(2000)):
+        sent = Cover(identities["ada"], roster["bea"]).sealed(content, 500)
+        assert Cover(identities["bea"], roster["ada"]).opened(sent) == content
     for who, from_ in (("cyd", "ada"), ("ada", "bea"), ("bea", "cyd")):
-        with pytest.raises(ProtocolError, match="not of the shape"):
-            Cover(identities[who], roster[from_], 500).opened(sealed)
+        with pytest.raises(ProtocolError, match="does not open"):
+            Cover(identities[who], roster[from_]).opened(sealed)
     for wrong in (b"", sealed[:20], sealed[:-1] + bytes([sealed[-1] ^ 1])):
-        with pytest.raises(ProtocolError, match="not of the shape"):
-            Cover(identities["bea"], roster["ada"], 500).opened(wrong)
+        with pytest.raises(ProtocolError, match="does not open"):
+            Cover(identities["bea"], roster["ada"]).opened(wrong)
     assert HEADER + BESIDE + 64 < 256
 
 

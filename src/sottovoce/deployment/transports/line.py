@@ -21,7 +21,7 @@ from sottovoce.deployment.relays import Relay, mailboxes
 from sottovoce.deployment.relays.connection import connect, in_words, until_closed
 from sottovoce.deployment.transports.arriving import Arriving
 from sottovoce.deployment.transports.leaving import Leaving
-from sottovoce.deployment.transports.shape import Cover, Shape
+from sottovoce.deployment.transports.shape import Shape
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0  # seconds before another attempt to connect
 _LASTED = 5.0  # seconds after which a connection counts as good
@@ -72,7 +72,7 @@ class Line:
         self._acknowledgements.extend(names)
         self._to_acknowledge.set()
 
-    async def run(self, shape: Shape | None, covers: Mapping[str, Cover] | None) -> None:
+    async def run(self, shape: Shape | None) -> None:
         """Stay connected until the task is cancelled."""
         wait, loop = _FIRST_WAIT, asyncio.get_running_loop()
         while True:
@@ -80,7 +80,7 @@ class Line:
             try:
                 secret, certificate = self._identity.tls_secret, self._identity.certificate
                 client = await connect(self._relay, secret, certificate, mailboxes.inbox(self._own))
-                await self._serve(client, shape, covers)
+                await self._serve(client, shape)
                 self.trouble = "the connection to the relay has ended"
             except Exception as error:  # the library passes on whatever a server makes it stumble over
                 self.trouble = in_words(error)
@@ -98,16 +98,14 @@ class Line:
                 return
             await asyncio.sleep(0.005)
 
-    async def _serve(self, client: Any, shape: Shape | None, covers: Mapping[str, Cover] | None) -> None:
+    async def _serve(self, client: Any, shape: Shape | None) -> None:
         """Use a connection until it ends."""
         self._inbox = client.new_inbox()
         most = 2 * _BATCH * self._relay.max_payload
         await client.subscribe(f"{self._inbox}.>", cb=self._heard, pending_bytes_limit=most)
         self._client, self.trouble = client, ""
-        sends = self._leaving.run(self._publish)
-        if shape is not None and covers is not None:
-            sends.close()
-            sends = self._leaving.beat(self._publish, shape, covers)
+        publish = self._publish
+        sends = self._leaving.run(publish) if shape is None else self._leaving.beat(publish, shape)
         work: list[Coroutine[Any, Any, Any]] = [
             sends,
             self._ask(shape.size if shape else 0),
