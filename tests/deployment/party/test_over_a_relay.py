@@ -1,6 +1,5 @@
 """Parties as processes over a relay: it is killed with and without its disk, parties are killed, and models are the same bit by bit."""
 
-import shutil
 import signal
 import sys
 import time
@@ -30,7 +29,7 @@ def relayed(folder, forks):  # noqa: F811
         run = Run(folder / "run", shape, forks, rounds=rounds)
         relay = Relay(folder / "relay", run.roster)
         relay.start()
-        shutil.copy(relay.folder / "relay.json", run.folder / "relay.json")
+        relay.tell(run.folder)
         made.append((run, relay))
         return run, relay
 
