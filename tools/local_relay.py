@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,6 @@ from sottovoce.deployment.identity import Roster
 from sottovoce.deployment.relays import Limits, configured, open_mailboxes
 from sottovoce.deployment.relays import Relay as Address
 
-ROOT = Path(__file__).parents[1]
 PATIENCE = 10.0
 
 
@@ -31,7 +31,7 @@ def nats_server() -> str:
     Raises:
         AssertionError: there is none.
     """
-    brought = ROOT / ".venv" / "nats" / "usr" / "sbin" / "nats-server"
+    brought = Path(sys.prefix) / "nats" / "usr" / "sbin" / "nats-server"
     found = os.environ.get("SOTTOVOCE_NATS_SERVER") or (
         str(brought) if brought.exists() else shutil.which("nats-server")
     )

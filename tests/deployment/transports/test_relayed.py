@@ -86,6 +86,7 @@ def test_a_relay_that_was_killed_is_found_again(own, opened, keep_disk):
     until(lambda: not ada.trouble("bea"))
 
 
+@pytest.mark.slow
 def test_what_a_party_without_a_connection_is_sent_waits_at_the_relay(own, opened):
     """Both ends lose the relay; one of them, and what it sends, comes back first."""
     ada, bea = opened("ada", own.address), opened("bea", own.address)
@@ -122,6 +123,7 @@ def test_a_message_that_comes_again_while_it_is_held_is_not_taken_twice(parties,
         ada.send("bea", b"once")
         delivery = bea.recv(5)
         assert bea.recv(1.0) is None  # delivered again three times meanwhile
+        assert waiting(relay, "bea") == 1  # and not acknowledged by that
         delivery.done()
         until(lambda: waiting(relay, "bea") == 0)
         # Without the comparison it is taken again and again.
@@ -135,6 +137,7 @@ def test_a_message_that_comes_again_while_it_is_held_is_not_taken_twice(parties,
         bea.close(), ada.close()
 
 
+@pytest.mark.slow
 def test_signs_of_work_keep_the_relay_from_delivering_again(parties, tmp_path, opened, monkeypatch):
     monkeypatch.setattr(opening, "ACKNOWLEDGED_WITHIN", 0.3)
 
@@ -222,6 +225,7 @@ def test_a_server_without_tls_is_refused(parties, opened, tmp_path):
         relay.kill()
 
 
+@pytest.mark.slow
 def test_a_relay_without_mailboxes_says_so_and_is_used_as_soon_as_it_has_them(parties, opened, tmp_path):
     relay = Relay(tmp_path / "relay", parties[1])
     relay.start(mailboxes=False)
@@ -256,6 +260,7 @@ def test_mail_of_others_that_is_pushed_to_a_party_is_not_taken(shared, parties, 
 
     as_member(shared, cyd, push)
     assert bea.recv(0.3) is None
+    assert bea.trouble("ada") == ""  # who has nothing to do with it
     ada.send("bea", b"for bea")
     assert bea.recv(5).blob == b"for bea"
 
@@ -318,6 +323,7 @@ def test_what_waits_for_a_relay_that_is_gone_stays_bounded(parties, opened, tmp_
     assert time.monotonic() - start < 1.0
 
 
+@pytest.mark.slow
 def test_nothing_of_the_library_is_written_on_the_terminal(own, opened, capfd, caplog):
     with caplog.at_level(logging.WARNING):
         ada, bea = opened("ada", own.address), opened("bea", own.address)
