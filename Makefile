@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 NATS := $(VENV)/nats
 nats: setup
 	@command -v nats-server >/dev/null || test -x $(NATS)/usr/sbin/nats-server || \
-	  { mkdir -p $(NATS) && cd $(NATS) && apt-get download --quiet=2 nats-server && dpkg -x nats-server_*.deb . && rm nats-server_*.deb; } || \
+	  { mkdir -p $(NATS) && cd $(NATS) && apt-get download --quiet=2 nats-server 2>/dev/null && dpkg -x nats-server_*.deb . && rm nats-server_*.deb; } || \
 	  echo "nats-server is missing, and tests of the relay will fail: install a release of it, so that it is on the PATH."
 
 demo: setup

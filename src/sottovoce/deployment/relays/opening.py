@@ -45,6 +45,9 @@ class Found:
     waiting: dict[str, int | None]
     removed: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Found: nats-server {self.version} with mailboxes for {len(self.waiting)} members>"
+
 
 def open_mailboxes(folder: Path) -> Found:
     """Make the mailboxes of all members, and remove those of others.

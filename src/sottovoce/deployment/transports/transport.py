@@ -23,6 +23,9 @@ class Delivery(NamedTuple):
     blob: bytes
     done: Callable[[], None] = nothing
 
+    def __repr__(self) -> str:
+        return f"<Delivery of {self.sender}: {len(self.blob)} bytes>"
+
 
 class Transport(Protocol):
     """Sends and takes blobs. `open` comes first and `close` last; all calls are made from one thread."""
