@@ -58,7 +58,7 @@ faults: setup nats
 	$(BIN)/python tools/planted_faults.py
 
 # Installs the lowest versions that pyproject.toml allows into an environment of its own, and runs a part of the tests: some five minutes.
-lowest:
+lowest: nats
 	$(one_thread) $(PYTHON) tools/lowest_versions.py
 
 # A sample of small changes to accounting/, each shown to the tests of its file: an hour. Cosmic Ray is needed for nothing else.

@@ -3,9 +3,12 @@
 import json
 import shutil
 import stat
+import subprocess
+import sys
 
 import pytest
 
+from cli.test_party import NAMES, wards, words_of  # noqa: F401  a fixture
 from deployment.relays import Relay, free_port
 from sottovoce.deployment.identity import load_roster
 from sottovoce.deployment.relays import load_relay
@@ -101,6 +104,28 @@ def test_what_a_party_cannot_do_with_a_relay_is_refused_before_anything_is_sent(
     )
     assert refused.exit_code == 2
     assert said in one_line(refused.output)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(), ("--shape", "3000/0.02")])
+def test_three_parties_learn_together_over_a_relay(sottovoce, wards, shape):  # noqa: F811
+    digest = json.loads(sottovoce(*words_of("east", "--json")).stdout)["digest"]
+    with Relay(wards / "relay", load_roster(wards / "roster.json")):
+        more = ("--accept", digest, "--json", "--relay", "relay/relay.json", *shape)
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", "from sottovoce.cli import main; main()", *words_of(name, *more)],
+                cwd=wards, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            for name in NAMES
+        ]  # fmt: skip
+        for process in processes:
+            out, err = process.communicate(timeout=120)
+            assert process.returncode == 0, err
+            assert err == ""  # nothing of the library either
+            value = json.loads(out)
+            assert value["unacknowledged"] == []
+            assert (wards / value["folder"] / "model.safetensors").exists()
 
 
 WARDS = """
