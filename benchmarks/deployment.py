@@ -6,12 +6,13 @@
     --folder DIR --json FILE                                the disk to be measured; the numbers as JSON
 
     ring, erdos_renyi   16 parties, 10 000 parameters, linear regression, imports of JAX blocked
+    relayed             the ring, over a relay on the same machine (nats-server, see tools/local_relay.py)
     million             4 parties on a ring, 1 000 000 parameters
     network             16 parties on a ring with a small neural network, on JAX
     commit, samplers    the store and the noise alone, by benchmarks/store.py and benchmarks/samplers.py
 
 Every party is a process with its own keys, its own store on disk (every exchange is flushed before anything of it is sent) and gRPC with mutual TLS over
-loopback; messages are sealed. It calls what `sottovoce party run` calls. All processes share the machine's cores, so times depend on whatever else runs
+loopback, or a relay; messages are sealed. It calls what `sottovoce party run` calls. All processes share the machine's cores, so times depend on whatever else runs
 there: the load before and after stands beside each number, as do processor seconds, which depend on it least. On the ring, sealed messages of the same
 size alone (benchmarks/transport.py) are measured in the same minute, and the ratio is given.
 
@@ -37,9 +38,14 @@ import store
 import transport
 from deployment_party import PHASES
 
+from sottovoce.deployment.identity import load_roster
 from sottovoce.experiments import parse, prepare_rehearsal
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "tools"))
+
+from local_relay import Relay  # noqa: E402
+
 RECORDS = 8  # of a party: gradients cost little
 WARM = 5  # rounds that are not counted
 CLASSES, WIDTH = 2, 64
@@ -57,11 +63,13 @@ class Case(NamedTuple):
     target_ms: float | None
     target_mb: float | None
     jax: bool = False
+    relay: bool = False
 
 
 CASES = {
     "ring": Case("ring", 16, 10_000, 100, 80.0, 80.0),
     "erdos_renyi": Case("erdos_renyi", 16, 10_000, 100, 150.0, 80.0),
+    "relayed": Case("ring", 16, 10_000, 100, 200.0, None, relay=True),
     "million": Case("ring", 4, 1_000_000, 15, None, None),
     "network": Case("ring", 16, 10_000, 15, None, 140.0, jax=True),
 }
@@ -107,8 +115,12 @@ def measure(case: Case, parent: Path | None) -> dict[str, Any]:
         folder, asked, load = Path(temporary), tables(case), os.getloadavg()[0]
         rehearsal = prepare_rehearsal(parse(asked, source="the benchmark"), folder, secret=True)
         write_records(folder, rehearsal.names, case, asked["deployment"]["features"])
-        begun = time.time()
-        found = play(folder, rehearsal.names, jax=case.jax)
+        with ExitStack() as running:
+            if case.relay:
+                relay = running.enter_context(Relay(folder / "nats", load_roster(folder / "roster.json")))
+                relay.tell(folder)
+            begun = time.time()
+            found = play(folder, rehearsal.names, jax=case.jax)
         # [parties, rounds] seconds; one exchange is one round here
         seconds = np.array([_seconds(folder / name / "metrics.jsonl") for name in rehearsal.names])[:, WARM:]
     rounds = 1e3 * np.median(seconds, axis=0)

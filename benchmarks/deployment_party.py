@@ -20,8 +20,8 @@ PHASES = {  # what the thread that computes does, and the functions in which it 
     "prepare": ("AgentWork", "prepare"),
     "commit": ("Book", "commit"),
     "seal": ("Session", "seal"),
-    "hand over": ("GrpcTransport", "send"),
-    "wait": ("GrpcTransport", "recv"),
+    "hand over": ("Transport", "send"),
+    "wait": ("Transport", "recv"),
     "open": ("Session", "open"),
     "counters": ("Book", "noted"),
     "take": ("AgentWork", "take"),
@@ -68,14 +68,15 @@ def take_part(folder: Path, name: str) -> dict[str, Any]:
     from sottovoce.deployment.party import AgentWork, Place
     from sottovoce.deployment.party.book import Book
     from sottovoce.deployment.store import Store
-    from sottovoce.deployment.transports import GrpcTransport
     from sottovoce.experiments import joining as party
+    from sottovoce.experiments.rehearsing.process import transport_of
 
     config = parsed(folder)
     roster, identity = load_roster(folder / "roster.json"), load_identity(name, folder / name / "keys")
     joining = party.prepare_joining(config, roster, name, folder / name / "records.npz")
     clock, found = Clock(), {"prepared": time.time()}
-    owners = {each.__name__: each for each in (AgentWork, Book, Session, GrpcTransport)}
+    transport = transport_of(folder, identity, roster)
+    owners = {each.__name__: each for each in (AgentWork, Book, Session)} | {"Transport": type(transport)}
     for phase, (owner, method) in PHASES.items():
         clock.watch(phase, owners[owner], method)
     with Store.open(folder / name / "store.sqlite") as store:
@@ -83,7 +84,7 @@ def take_part(folder: Path, name: str) -> dict[str, Any]:
             identity=identity,
             roster=roster,
             store=store,
-            transport=GrpcTransport(identity, roster),
+            transport=transport,
             folder=folder / name,
         )
         data = folder / name / "records.npz"

@@ -4,9 +4,11 @@
     python benchmarks/six_processes.py --every              every algorithm with every scheme too
     python benchmarks/six_processes.py --model network      a small network, with JAX at 64 bits: measured, nothing is derived
     python benchmarks/six_processes.py --only gossip        names that have these words in them
+    python benchmarks/six_processes.py --transport nats     over a relay (nats-server, see tools/local_relay.py) in place of gRPC
+    python benchmarks/six_processes.py --transport both     over both, and whether models are equal bit by bit
     python benchmarks/six_processes.py --json FILE          the numbers as JSON too
 
-Parties have keys, stores and records of their own, talk over gRPC, and play one run after the other; a federation has a relay as a seventh
+Parties have keys, stores and records of their own, talk over gRPC or over a relay, and play one run after the other; a federation has a relay as a seventh
 process. With linear models no party can import JAX. Columns, in units of the lattice, 2^-24:
 
     apart     the largest difference of an entry of any party's model from the simulation's
@@ -18,6 +20,7 @@ B and T are the records of a batch (nothing: all of them) and the number of roun
 
 import argparse
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -55,6 +58,10 @@ from sottovoce.deployment.ledger import create_ledger
 from sottovoce.deployment.store import Store
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments.rehearsing.saved_draws import SavedDraws, save_draws
+
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+
+from local_relay import Relay
 
 MEMORY = Path("/dev/shm")
 
@@ -174,12 +181,18 @@ def bound_of(one: Combination, folder: Path) -> float | None:
         return None
 
 
-def measure(chosen: Sequence[Combination], model: str) -> Iterator[dict[str, Any]]:
+def measure(chosen: Sequence[Combination], model: str, transport: str = "grpc") -> Iterator[dict[str, Any]]:
     """Play one combination after the other among the same processes, and yield a row for each."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as temporary:
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as temporary,
+        contextlib.ExitStack() as running,
+    ):
         folder = Path(temporary)
         prepare(folder)
-        roster, processes = load_roster(folder / six_party.ROSTER), Processes(folder, model)
+        roster = load_roster(folder / six_party.ROSTER)
+        if transport == "nats":
+            running.enter_context(Relay(folder / "nats", roster)).tell(folder)
+        processes = Processes(folder, model)
         draws = [six_party.draws_of(folder, number) for number in range(len(chosen))]
         # The next runs are simulated while parties play.
         with ThreadPoolExecutor(1) as ahead, contextlib.closing(processes):
@@ -221,6 +234,7 @@ def row(
         "factor": None if bound is None or not math.isfinite(bound) else bound / run.rounds,
         "moved": float(np.abs(expected - run.initial_model).max() / unit),
         "seconds": seconds,
+        "models": hashlib.sha256(models.tobytes()).hexdigest(),
     }
 
 
@@ -264,6 +278,7 @@ def main() -> int:
     options.add_argument("--model", choices=six_party.MODELS, default="linear")
     options.add_argument("--every", action="store_true")
     options.add_argument("--only", default="")
+    options.add_argument("--transport", choices=("grpc", "nats", "both"), default="grpc")
     options.add_argument("--json", type=Path)
     asked = options.parse_args()
     chosen = networks() if asked.model == "network" else covering(candidates(), every=asked.every)
@@ -272,15 +287,18 @@ def main() -> int:
         options.error(f"--only {asked.only}: no combination has these words in its name, such as {networks()[0].name}")
     print(f"{len(chosen)} combinations, units of 2^-{FRACTION_BITS}, load {os.getloadavg()[0]:.1f}\n")
     print(HEADING)
-    for found in measure(chosen, asked.model):
-        rows.append(found)
-        print(in_words(found), flush=True)
+    over = ("grpc", "nats") if asked.transport == "both" else (asked.transport,)
+    for found, *again in zip(*(measure(chosen, asked.model, each) for each in over), strict=True):
+        rows.append(found | {"equal": all(other["models"] == found["models"] for other in again)})
+        print(in_words(found), "" if rows[-1]["equal"] else "  NOT EQUAL over a relay", flush=True)
     wrong = [found["combination"] for found in rows if beyond(found)]
     print("", *summary(rows), sep="\n")
     print(f"beyond the bound: {len(wrong)}; {time.monotonic() - begun:.0f} seconds, load {os.getloadavg()[0]:.1f}")
+    if asked.transport == "both":
+        print(f"models equal bit by bit over gRPC and over a relay: {sum(row['equal'] for row in rows)} of {len(rows)}")
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=2) + "\n")
-    return 1 if wrong else 0
+    return 1 if wrong or not all(row["equal"] for row in rows) else 0
 
 
 if __name__ == "__main__":

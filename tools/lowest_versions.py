@@ -28,7 +28,9 @@ TESTS = (
     "tests/clipping",
     "tests/deployment/gopa/test_keys.py",
     "tests/deployment/identity",
+    "tests/deployment/transports/test_contract.py",
     "tests/deployment/transports/test_direct.py",
+    "tests/deployment/transports/test_relayed.py",
     "tests/problems/columns",
     "tests/reports/test_save.py",
     "tests/simulation/test_rounds.py",
@@ -70,7 +72,9 @@ def _run(*command: str) -> str:
 
 def _environ() -> dict[str, str]:
     """The surroundings of the commands, without a path that would bring another copy of the package or of anything else."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    server = ROOT / ".venv" / "nats" / "usr" / "sbin" / "nats-server"  # brought by `make nats`
+    brought = {"SOTTOVOCE_NATS_SERVER": str(server)} if server.exists() else {}
+    return brought | {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ def _commands() -> list[str]:
 
 COMMANDS = _commands()
 MINUTES = {"sottovoce reproduce cyffers2022-walk"}  # a reproduction has tests of its own
-OTHERS = {"party run", "party status"}  # need keys, a roster and other parties; test_party.py has them
+OTHERS = {
+    "party run",
+    "party status",
+    "relay",
+}  # need keys, a roster and other processes; test_party.py and test_relay.py have them
 SHORTER = {"compare": ("experiment.rounds=20", "experiment.repeats=3")}
 PRIVATE = {  # sentences about privacy that no command leaves out, however quiet
     "run": "the models must not be released",

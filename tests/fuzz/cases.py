@@ -57,9 +57,10 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "keys": ("--folder", "--address", "--role", "--days", "--json", "--quiet"),
     "roster": ("--roster", "--json", "--quiet"),
     "party": (
-        "--data", "--as", "--keys", "--store", "--accept", "--roster", "--out", "--listen", "--health", "--log-stderr", "--explain",
+        "--data", "--as", "--keys", "--store", "--accept", "--roster", "--out", "--listen", "--relay", "--shape", "--health", "--log-stderr", "--explain",
         "--json", "--quiet",
     ),
+    "relay": ("--address", "--out", "--messages", "--hours", "--json", "--quiet"),
     "deploy-local": ("--secret", "--out", "--json", "--quiet"),
     "ledger": ("--name", "--unit", "--adjacency", "--delta", "--budget", "--as", "--folder", "--out", "--json", "--quiet"),
 }  # fmt: skip
@@ -76,7 +77,7 @@ _FLAGS = {
 }
 # Commands that the family of options alone plays; the second list holds those of real parties.
 _ALONE = ("demo", "new", "new", "new", "list", "docs", "docs", "doctor", "doctor", "predict", "predict")
-_DEPLOYED = ("ledger", "ledger", "train", "keys", "roster", "party", "party", "party", "deploy-local")
+_DEPLOYED = ("ledger", "ledger", "train", "keys", "roster", "party", "party", "party", "relay", "deploy-local")
 _OBSERVERS = (
     "eavesdropper", "curious_agent:0", "curious_agent:1+final_model", "coalition:0,1", "server", "colluding_server:0.4", "links:0->1,1->0",
     "final_model", "server+final_model", "coalition:0,1,2,3,4,5,6,7", "links:0->0",
@@ -326,6 +327,7 @@ def _named(random: Random, command: str) -> tuple[str, ...]:
         ),
         "keys": (("new", "basel"), ("show", "basel"), ("renew", "config.toml"), ("new", "../basel"), ("lose", "basel")),
         "roster": (("show",), ("add", "config.toml"), ("add", "data.csv", "none"), ("remove", "basel"), ("check",)),
+        "relay": (("config", "config.toml"), ("open", "none"), ("check", "out"), ("close", "out")),
         "party": (("run", "config.toml"), ("walk", "config.toml"), ("run", "none.toml"), ("status",), ("status", "out")),
     }  # fmt: skip
     if command in several:

@@ -34,6 +34,7 @@ from sottovoce.cli.pairwise import pairwise
 from sottovoce.cli.party_run import party_run
 from sottovoce.cli.party_status import party_status
 from sottovoce.cli.predict import predict
+from sottovoce.cli.relay import relay
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.roster import roster
 from sottovoce.cli.run import run
@@ -107,7 +108,7 @@ def main_options(
 
 for _command in (
     demo, new, check, run, train, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs,
-    doctor, ledger, keys, roster, deploy_local,
+    doctor, ledger, keys, roster, relay, deploy_local,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices").replace("_", "-")
     app.command(_name, epilog=epilog(_name))(_command)

@@ -46,6 +46,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sottovoce party status",
         "sottovoce party status parties/hospitals-1/basel --json",
     ),
+    "relay": (
+        "sottovoce relay config roster.json --address 127.0.0.1:4222 --out relay",
+        "sottovoce relay open relay",
+    ),
     "deploy-local": (
         "sottovoce deploy-local my.toml",
         "sottovoce deploy-local my.toml experiment.rounds=20 --secret",

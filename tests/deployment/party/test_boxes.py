@@ -31,6 +31,23 @@ def test_of_one_sender_two_exchanges_are_kept_and_no_more():
     assert inbox.put("a", 6, words)
 
 
+def test_words_are_done_once_they_are_written_down_and_what_is_not_kept_at_once():
+    inbox, words, done = Inbox(), np.zeros(3, dtype=np.uint64), []
+    for position in (4, 5, 6):
+        inbox.put("a", position, words, lambda position=position: done.append(position))
+    assert done == [6]  # too far ahead
+    inbox.put("a", 4, words, lambda: done.append("again"))
+    assert done == [6, "again"]
+    inbox.pop(4, ("a",))
+    assert done == [6, "again"]
+    inbox.written()
+    inbox.written()
+    assert done == [6, "again", 4]
+    inbox.pop(5, ("a",))
+    inbox.written()
+    assert done == [6, "again", 4, 5]
+
+
 def test_what_is_not_acknowledged_is_sent_again_less_and_less_often():
     outbox = Outbox()
     outbox.put("a", 0, b"words", 0.0)

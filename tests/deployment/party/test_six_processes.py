@@ -64,6 +64,15 @@ def test_six_processes_with_a_network_are_the_simulation_as_far_as_measured(tmp_
 
 
 @pytest.mark.slow
+def test_models_are_equal_bit_by_bit_over_a_relay(tmp_path):
+    rows, printed = table(tmp_path, "--transport", "both", "--only", "gopa")
+    assert {row["links"] for row in rows} == {"static", "listed", *DRAWN, "federation"}
+    assert all(row["equal"] for row in rows)
+    assert f"over a relay: {len(rows)} of {len(rows)}" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.slow
 def test_a_party_whose_target_is_a_thousandth_off_is_noticed(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARK.parent)
     benchmark = importlib.import_module("six_processes")

@@ -157,24 +157,28 @@ class Loop:
 
     def _take_in(self, heard: Heard) -> None:
         """Keep words that are needed now or later; what was taken before is only acknowledged again."""
-        sender, position, content, _ = heard
+        sender, position, content, _, done = heard
         if position < self._book.taken:
+            done()
             self._post.send_receipt(sender)
             return
         if not position < self._work.end or sender not in self._work.senders(position):
+            done()
             self._post.refused.note(
                 sender, f"nothing is expected of {sender} at exchange {position}; it is ignored", "NotExpected"
             )
             return
         if position < self.position or (position == self.position and self.phase == "speak" and self._heard):
+            done()
             return  # taken, but not written down yet: the receipt goes out with the next transaction
         try:
             words = wire.as_words(content, self._work.dimension, sender)
             self._post.check(heard)
         except (wire.OtherShape, Forged) as error:
+            done()
             self._post.refused.note(sender, error)
             return
-        if not self._inbox.put(sender, position, words):
+        if not self._inbox.put(sender, position, words, done):
             self._post.refused.note(
                 sender, f"{sender} is too far ahead, at exchange {position}; it is ignored", "TooFarAhead"
             )
@@ -225,6 +229,7 @@ class Loop:
         self._book.commit(position, spoken.state, spoken.held, outgoing, self._post.run_keys)
         self._watch.moment("after commit")
         self._post.written()
+        self._inbox.written()
         self._state, self._held, self._heard = spoken.state, spoken.held, {}
         for name, words in outgoing.items():
             self._post.send_words(name, position, words)
@@ -257,6 +262,7 @@ class Loop:
         self._book.finish(self.model)
         self._watch.moment("after finish")
         self._post.written()
+        self._inbox.written()
         if self._going_on is not None:
             self._going_on.exclusion.finish(self._work.end - 1)
         self._state, self._held = np.zeros((0, 0), dtype=np.int64), {}

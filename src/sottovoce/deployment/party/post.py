@@ -21,7 +21,7 @@ from sottovoce.deployment.party.stalls import SILENT, Missing, Stalls
 from sottovoce.deployment.party.statements import NO_CLAIM, Claim, packed
 from sottovoce.deployment.party.testimony import Testimony
 from sottovoce.deployment.store import RestoredBackup
-from sottovoce.deployment.transports import Transport
+from sottovoce.deployment.transports import Transport, nothing
 from sottovoce.errors import ProtocolError
 
 REFUSAL_WAIT = 1.0  # seconds between two answers to somebody who is refused
@@ -47,6 +47,7 @@ class Heard(NamedTuple):
     position: int
     content: bytes
     claim: Claim
+    done: Callable[[], None] = nothing  # to be called when they are written down, or of no use
 
 
 class Notice(NamedTuple):
@@ -213,15 +214,25 @@ class Post:
         delivery = self._transport.recv(timeout)
         if delivery is None:
             return None
-        if delivery.blob[:1] == STATEMENT:
-            return Notice(delivery.sender, delivery.blob)
-        if delivery.sender not in self.neighbours:
-            self.refused.note(delivery.sender, f"nothing is expected of {delivery.sender} in this run", "Stranger")
-            return Notice(delivery.sender, b"")
+        heard: Heard | Notice | None = None
         try:
-            if delivery.blob[:1] != wire.HELLO:
-                return self._opened(delivery.sender, delivery.blob)
-            self._greeted(delivery.sender, delivery.blob)
+            heard = self._taken_in(delivery.sender, delivery.blob)
+        finally:
+            if not isinstance(heard, Heard):
+                delivery.done()
+        return heard._replace(done=delivery.done) if isinstance(heard, Heard) else heard
+
+    def _taken_in(self, sender: str, blob: bytes) -> Heard | Notice | None:
+        """Words and what concerns lost parties, if that is what came."""
+        if blob[:1] == STATEMENT:
+            return Notice(sender, blob)
+        if sender not in self.neighbours:
+            self.refused.note(sender, f"nothing is expected of {sender} in this run", "Stranger")
+            return Notice(sender, b"")
+        try:
+            if blob[:1] != wire.HELLO:
+                return self._opened(sender, blob)
+            self._greeted(sender, blob)
         except Caught as caught:
             self._pass_on(caught)
             raise
@@ -230,10 +241,10 @@ class Post:
         except (DifferentAgreement, DifferentRoster, DifferentVersion) as error:
             if not self._book.begun:
                 raise
-            self.note_refusal(delivery.sender, error)
-            return Notice(delivery.sender, b"")
+            self.note_refusal(sender, error)
+            return Notice(sender, b"")
         except ProtocolError as error:
-            self.note_refusal(delivery.sender, error)
+            self.note_refusal(sender, error)
         return None
 
     def show(self, name: str, statements: bytes, every: float) -> None:
