@@ -10,7 +10,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Neighbouring tests share what they make, so each worker begins with half of the files and takes over from the other when it is done.
 two_workers := -n 2 --dist worksteal
 
-.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity bench-deployment clean
+.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity bench-deployment soak clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -91,6 +91,11 @@ bench-federated: setup
 # Sixteen parties as processes on this machine; some five minutes.
 bench-deployment: setup
 	$(one_thread) $(BIN)/python benchmarks/deployment.py
+
+# Eight parties as processes, 2,000 rounds and a hundred faults; some five minutes. make soak SOAK="--seed 2 --rounds 500 --faults 25"
+SOAK ?=
+soak: setup
+	$(one_thread) $(BIN)/python benchmarks/soak.py $(SOAK)
 
 # Installs diffprivlib, and the scikit-learn that it needs, into an environment of its own; some ten minutes.
 bench-parity: setup

@@ -60,7 +60,9 @@ def ring_links(names: list[str]) -> list[Link]:
 class Processes:
     """One run, from keys and ledgers to models."""
 
-    def __init__(self, plan: Plan, forks, *, weather: Weather | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, plan: Plan, forks, *, weather: Weather | None = None, seed: int = 0, target=live, address=None
+    ) -> None:
         """Make keys, ledgers and links; nothing is started.
 
         Args:
@@ -68,20 +70,24 @@ class Processes:
             forks: of `fork_server`.
             weather: of all links in the beginning.
             seed: of their jitter.
+            target: what a process does with the plan and its name.
+            address: number -> where a party listens; left out: on loopback, behind links that can be disturbed.
         """
         plan.folder.mkdir(mode=0o700, exist_ok=True, parents=True)
         np.zeros((plan.agents, 3)).tofile(plan.folder / TABLE)
-        ports = dict(zip(plan.names, quiet_ports(plan.agents), strict=True))
+        ports = quiet_ports(plan.agents)
         entries = []
-        for name, port in ports.items():
-            entries.append(new_identity(name, plan.folder / name, f"127.0.0.1:{port}").entry())
+        for number, name in enumerate(plan.names):
+            where = address(number) if address else f"127.0.0.1:{ports[number]}"
+            entries.append(new_identity(name, plan.folder / name, where).entry())
             create_ledger(
                 self._path(plan, name), name=name, unit="record", adjacency="replace", delta=1e-5, budget=10.0
             )
         Roster.of(entries).save(plan.folder / ROSTER)
-        ways = ring_links(plan.names)
-        self.links = Links({way: ports[way[1]] for way in ways}, seed=seed, weather=weather)
-        self.plan = replace(plan, ports={way: self.links.port(way) for way in ways})
+        targets = {} if address else {way: ports[plan.names.index(way[1])] for way in ring_links(plan.names)}
+        self.links = Links(targets, seed=seed, weather=weather)
+        self.plan = replace(plan, ports={way: self.links.port(way) for way in targets})
+        self._target = target
         self.table, self._forks = self.plan.table(), forks
         self.running: dict[str, multiprocessing.Process] = {}
 
@@ -93,7 +99,7 @@ class Processes:
         """Start some parties, or all."""
         for name in self.plan.names if names is None else names:
             self.table[self.plan.names.index(name), READY] = 0.0
-            self.running[name] = self._forks.Process(target=live, args=(self.plan, name), daemon=True)
+            self.running[name] = self._forks.Process(target=self._target, args=(self.plan, name), daemon=True)
             self.running[name].start()
 
     def kill(self, names: Iterable[str]) -> int:
