@@ -10,7 +10,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Neighbouring tests share what they make, so each worker begins with half of the files and takes over from the other when it is done.
 two_workers := -n 2 --dist worksteal
 
-.PHONY: setup demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity bench-deployment soak clean
+.PHONY: setup nats demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity bench-deployment soak clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -20,13 +20,20 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	touch $@
 
+# The server of a relay, for tests: the one on the path, else Debian's, unpacked and not installed, so that no unit is left enabled.
+NATS := $(VENV)/nats
+nats: setup
+	@command -v nats-server >/dev/null || test -x $(NATS)/usr/sbin/nats-server || \
+	  { mkdir -p $(NATS) && cd $(NATS) && apt-get download --quiet=2 nats-server && dpkg -x nats-server_*.deb . && rm nats-server_*.deb; } || \
+	  echo "nats-server is missing, and tests of the relay will fail: install a release of it, so that it is on the PATH."
+
 demo: setup
 	$(BIN)/sottovoce demo
 
-test: setup
+test: setup nats
 	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m "not slow and not exhaustive and not models"
 
-test-slow: setup
+test-slow: setup nats
 	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m slow
 
 # Audits of every combination of algorithm, noise, law and observer that has a guarantee: seven minutes on two quiet cores.
@@ -47,7 +54,7 @@ fuzz: setup
 	$(one_thread) PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
 # Plants every fault of tools/faults.toml in a copy of the tree and asks the test named for it: a quarter of an hour on two quiet cores.
-faults: setup
+faults: setup nats
 	$(BIN)/python tools/planted_faults.py
 
 # Installs the lowest versions that pyproject.toml allows into an environment of its own, and runs a part of the tests: some five minutes.
@@ -73,7 +80,7 @@ lint: setup
 
 check: lint test
 
-bench: setup
+bench: setup nats
 	$(one_thread) $(BIN)/python benchmarks/engine.py
 	$(one_thread) $(BIN)/python benchmarks/accounting.py
 	$(one_thread) $(BIN)/python benchmarks/gossip.py
@@ -89,12 +96,12 @@ bench-federated: setup
 	$(one_thread) $(BIN)/python benchmarks/federated.py
 
 # Sixteen parties as processes on this machine; some five minutes.
-bench-deployment: setup
+bench-deployment: setup nats
 	$(one_thread) $(BIN)/python benchmarks/deployment.py
 
 # Eight parties as processes, 2,000 rounds and a hundred faults; some five minutes. make soak SOAK="--seed 2 --rounds 500 --faults 25"
 SOAK ?=
-soak: setup
+soak: setup nats
 	$(one_thread) $(BIN)/python benchmarks/soak.py $(SOAK)
 
 # Installs diffprivlib, and the scikit-learn that it needs, into an environment of its own; some ten minutes.

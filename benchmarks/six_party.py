@@ -36,8 +36,8 @@ from sottovoce.deployment.ledger import Ledger  # noqa: E402
 from sottovoce.deployment.party import AgentWork, Place, RelayWork, Work, run_party  # noqa: E402
 from sottovoce.deployment.privacy import Cost  # noqa: E402
 from sottovoce.deployment.store import Reservation, Store  # noqa: E402
-from sottovoce.deployment.transports import GrpcTransport  # noqa: E402
 from sottovoce.errors import SottovoceError  # noqa: E402
+from sottovoce.experiments.rehearsing.process import transport_of  # noqa: E402
 from sottovoce.experiments.rehearsing.saved_draws import SavedDraws  # noqa: E402
 
 DRAWS, KEYS, RECORDS, ROSTER, STORE = "draws", "keys", "records.npz", "roster.json", "store.sqlite"
@@ -70,7 +70,7 @@ class Party:
             identity=self.identity,
             roster=self.roster,
             store=self.store,
-            transport=GrpcTransport(self.identity, self.roster),
+            transport=transport_of(self.folder, self.identity, self.roster),
             folder=self.folder / self.name,
         )
         served = run_party(

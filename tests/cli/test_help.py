@@ -16,7 +16,7 @@ from sottovoce.deployment.identity import new_identity
 
 COMMANDS = sorted(typer.main.get_command(app).commands)
 MINUTES = {"sottovoce reproduce cyffers2022-walk"}  # a reproduction has tests of its own
-OTHERS = {"party"}  # needs keys, a roster and other parties; test_party.py has them
+OTHERS = {"party", "relay"}  # need keys, a roster and other processes; test_party.py and test_relay.py have them
 SHORTER = {"compare": ("experiment.rounds=20", "experiment.repeats=3")}
 PRIVATE = {  # sentences about privacy that no command leaves out, however quiet
     "run": "the models must not be released",

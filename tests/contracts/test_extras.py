@@ -9,7 +9,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-IMPORTED_AS = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting", "dm-haiku": "haiku", "grpcio": "grpc"}
+IMPORTED_AS = {
+    "scikit-learn": "sklearn",
+    "dp-accounting": "dp_accounting",
+    "dm-haiku": "haiku",
+    "grpcio": "grpc",
+    "nats-py": "nats",
+}
 
 
 def imported(path: Path) -> Iterator[str]:

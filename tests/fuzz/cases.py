@@ -57,15 +57,17 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "keys": ("--folder", "--address", "--role", "--days", "--json", "--quiet"),
     "roster": ("--roster", "--json", "--quiet"),
     "party": (
-        "--data", "--as", "--keys", "--store", "--accept", "--roster", "--out", "--listen", "--explain", "--json", "--quiet",
+        "--data", "--as", "--keys", "--store", "--accept", "--roster", "--out", "--listen", "--relay", "--shape", "--explain", "--json",
+        "--quiet",
     ),
+    "relay": ("--address", "--out", "--messages", "--hours", "--json", "--quiet"),
     "deploy-local": ("--secret", "--out", "--json", "--quiet"),
     "ledger": ("--name", "--unit", "--adjacency", "--delta", "--budget", "--as", "--folder", "--out", "--json", "--quiet"),
 }  # fmt: skip
 _FLAGS = {"--json", "--quiet", "--force", "--per-agent", "--explain", "--show-values", "--proba", "--secret"}
 # Commands that the family of options alone plays; the second list holds those of real parties.
 _ALONE = ("demo", "new", "new", "new", "list", "docs", "docs", "doctor", "doctor", "predict", "predict")
-_DEPLOYED = ("ledger", "ledger", "train", "keys", "roster", "party", "party", "party", "deploy-local")
+_DEPLOYED = ("ledger", "ledger", "train", "keys", "roster", "party", "party", "party", "relay", "deploy-local")
 _OBSERVERS = (
     "eavesdropper", "curious_agent:0", "curious_agent:1+final_model", "coalition:0,1", "server", "colluding_server:0.4", "links:0->1,1->0",
     "final_model", "server+final_model", "coalition:0,1,2,3,4,5,6,7", "links:0->0",
@@ -315,6 +317,7 @@ def _named(random: Random, command: str) -> tuple[str, ...]:
         ),
         "keys": (("new", "basel"), ("show", "basel"), ("renew", "config.toml"), ("new", "../basel"), ("lose", "basel")),
         "roster": (("show",), ("add", "config.toml"), ("add", "data.csv", "none"), ("remove", "basel"), ("check",)),
+        "relay": (("config", "config.toml"), ("open", "none"), ("check", "out"), ("close", "out")),
         "party": (("run", "config.toml"), ("walk", "config.toml"), ("run", "none.toml")),
     }  # fmt: skip
     if command in several:

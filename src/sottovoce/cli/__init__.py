@@ -32,6 +32,7 @@ from sottovoce.cli.own_keys import keys
 from sottovoce.cli.pairwise import pairwise
 from sottovoce.cli.party import party
 from sottovoce.cli.predict import predict
+from sottovoce.cli.relay import relay
 from sottovoce.cli.reproduce import reproduce
 from sottovoce.cli.roster import roster
 from sottovoce.cli.run import run
@@ -104,7 +105,7 @@ def main_options(
 
 for _command in (
     demo, new, check, run, train, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs,
-    doctor, ledger, keys, roster, party, deploy_local,
+    doctor, ledger, keys, roster, party, relay, deploy_local,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices").replace("_", "-")
     app.command(_name, epilog=epilog(_name))(_command)

@@ -42,6 +42,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sottovoce party run my.toml --data my.csv --as basel -k keys -s my.ledger",
         "sottovoce party run my.toml --as relay -k keys -s relay.ledger",
     ),
+    "relay": (
+        "sottovoce relay config roster.json --address 127.0.0.1:4222 --out relay",
+        "sottovoce relay open relay",
+    ),
     "deploy-local": (
         "sottovoce deploy-local my.toml",
         "sottovoce deploy-local my.toml experiment.rounds=20 --secret",

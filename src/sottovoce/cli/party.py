@@ -56,6 +56,8 @@ def party(
     roster: Annotated[Path | None, typer.Option("--roster", help="In place of the file's.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for model, log and measures.")] = None,
     listen: Annotated[str, typer.Option("--listen", help="host:port to listen at, if not the roster's.")] = "",
+    relay: Annotated[Path | None, typer.Option("--relay", help="relay.json of a relay, to talk over it.")] = None,
+    shape: Annotated[str | None, typer.Option("--shape", help="BYTES/SECONDS of messages over a relay.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the guarantee and all it assumes.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -81,7 +83,8 @@ def party(
         notes(note)
     with _opened(store, joining) as opened:
         folder = out or Path("parties") / joining.agreement.run / name
-        place = _place(identity, members, opened, folder, listen)  # refuses a key that the roster does not list
+        transport = _transport(identity, members, listen, relay, shape)  # refuses a key that the roster does not list
+        place = _place(identity, members, opened, folder, transport)
         if accept is None:
             _ask(joining, opened, explain=explain, as_json=as_json, notes=notes)
         _check_accepted(joining, accept)
@@ -133,11 +136,27 @@ def _opened(path: Path, joining: "Joining") -> "Iterator[Store]":
         yield store
 
 
-def _place(identity: Any, members: "Roster", store: "Store", folder: Path, listen: str) -> Any:
-    from sottovoce.deployment.party import Place
-    from sottovoce.deployment.transports import GrpcTransport
+def _transport(identity: Any, members: "Roster", listen: str, relay: Path | None, shape: str | None) -> Any:
+    """Direct connections, or a relay where one is given."""
+    from sottovoce.deployment.relays import load_relay
+    from sottovoce.deployment.transports import GrpcTransport, NatsTransport, read_shape
 
-    transport = GrpcTransport(identity, members, listen=listen)
+    if relay is None:
+        if shape is not None:
+            raise ConfigError(
+                f"--shape {shape} is for messages over a relay; direct ones have no shape. Give --relay relay.json, or leave it out."
+            )
+        return GrpcTransport(identity, members, listen=listen)
+    if listen:
+        raise ConfigError(
+            f"--listen {listen} has no meaning with --relay: over a relay nobody listens but the relay. Leave one out."
+        )
+    return NatsTransport(identity, members, load_relay(relay), shape=None if shape is None else read_shape(shape))
+
+
+def _place(identity: Any, members: "Roster", store: "Store", folder: Path, transport: Any) -> Any:
+    from sottovoce.deployment.party import Place
+
     return Place(
         identity=identity, roster=members, store=store, transport=transport, folder=folder, trouble=transport.trouble
     )

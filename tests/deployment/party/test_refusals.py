@@ -12,6 +12,7 @@ from deployment.party.test_loop import run_of
 from sottovoce.deployment.identity import Session, new_run_key
 from sottovoce.deployment.identity.refusals import DifferentAgreement
 from sottovoce.deployment.party import wire
+from sottovoce.deployment.party.post import Heard
 from sottovoce.deployment.store import AnotherWriter, RestoredBackup, Store, StoreError
 
 
@@ -153,8 +154,8 @@ def test_words_from_somebody_who_is_not_expected_are_not_kept(folder):
     parties = begun(folder)
     loop = parties.loops["party-3"]  # its neighbours are 2 and 4
     told = len(parties.logged)
-    loop._take_in(type("Heard", (tuple,), {})(("party-0", loop.position, bytes(24))))
-    loop._take_in(type("Heard", (tuple,), {})(("party-2", 10_000, bytes(24))))
+    loop._take_in(Heard("party-0", loop.position, bytes(24)))
+    loop._take_in(Heard("party-2", 10_000, bytes(24)))
     reasons = [values["reason"] for _, event, values in parties.logged[told:] if event == "refused"]
     assert len(reasons) == 2
     assert all("nothing is expected" in reason for reason in reasons)

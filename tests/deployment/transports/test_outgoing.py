@@ -2,7 +2,7 @@
 
 import asyncio
 
-from sottovoce.deployment.transports import outgoing
+from sottovoce.deployment.transports import waiting
 from sottovoce.deployment.transports.outgoing import Outgoing
 
 
@@ -32,7 +32,7 @@ def queued(sizes, quota):
             way.put(bytes(size))
         await asyncio.sleep(0)
         left = [len(blob) for blob in way._blobs]
-        assert way._bytes == sum(left)
+        assert way._blobs._bytes == sum(left)
         way.trouble = "nobody there"
         await way.close(0.01)
         return left
@@ -46,5 +46,5 @@ def test_the_oldest_give_way():
 
 
 def test_there_are_never_more_than_so_many(monkeypatch):
-    monkeypatch.setattr(outgoing, "_MOST_BLOBS", 5)
+    monkeypatch.setattr(waiting, "MOST_BLOBS", 5)
     assert queued([0] * 9, quota=75) == [0] * 5

@@ -272,6 +272,7 @@ def _deliveries(role: _Role) -> Iterator[Delivery]:
         if delivery is None:
             return
         yield delivery
+        delivery.done()  # everything that counts is asked for or sent again until the log shows it
         wait = 0.0
 
 

@@ -11,8 +11,16 @@ Everything that comes from others and does not fit is refused with a reason of i
 from typing import TYPE_CHECKING
 
 from sottovoce.deployment.identity import exchange_keys, refusals
-from sottovoce.deployment.identity.certificates import der, pem
+from sottovoce.deployment.identity.certificates import (
+    check_valid,
+    der,
+    new_certificate,
+    pem,
+    server_name,
+    valid_until,
+)
 from sottovoce.deployment.identity.entry import Entry
+from sottovoce.deployment.identity.fingerprint import fingerprint
 from sottovoce.deployment.identity.identity import (
     DAYS,
     Identity,
@@ -24,7 +32,7 @@ from sottovoce.deployment.identity.identity import (
     write_entry,
 )
 from sottovoce.deployment.identity.names import ROLES, is_loopback, split_address
-from sottovoce.deployment.identity.roster import Roster, load_entry, load_roster
+from sottovoce.deployment.identity.roster import Roster, load_entry, load_roster, read_json
 from sottovoce.deployment.identity.signatures import verify
 from sottovoce.imported_later import imported_later
 

@@ -102,17 +102,20 @@ class Loop:
 
     def _take_in(self, heard: Heard) -> None:
         """Keep words that are needed now or later; what was taken before is only acknowledged again."""
-        sender, position, content = heard
+        sender, position, content, done = heard
         if position < self._book.taken:
+            done()
             self._post.send_receipt(sender)
             return
         if not position < self._work.end or sender not in self._work.senders(position):
+            done()
             self._watch.log("refused", sender=sender, reason=f"nothing is expected of {sender} at exchange {position}")
             return
         if position < self.position or (position == self.position and self.phase == "speak" and self._heard):
+            done()
             return  # taken, but not written down yet: the receipt goes out with the next transaction
         words = wire.as_words(content, self._work.dimension, sender)
-        if not self._inbox.put(sender, position, words):
+        if not self._inbox.put(sender, position, words, done):
             self._watch.log("refused", sender=sender, reason=f"{sender} is too far ahead, at exchange {position}")
 
     def _move(self) -> bool:
@@ -155,6 +158,7 @@ class Loop:
         self._book.commit(position, spoken.state, spoken.held, outgoing, self._post.run_keys)
         self._watch.moment("after commit")
         self._post.written()
+        self._inbox.written()
         self._state, self._held, self._heard = spoken.state, spoken.held, {}
         for name, words in outgoing.items():
             self._post.send_words(name, position, words)
@@ -187,6 +191,7 @@ class Loop:
         self._book.finish(self.model)
         self._watch.moment("after finish")
         self._post.written()
+        self._inbox.written()
         self._state, self._held = np.zeros((0, 0), dtype=np.int64), {}
         for name, _ in self._post.neighbours.items():
             self._post.send_receipt(name)

@@ -4,6 +4,7 @@ Words are sealed when they leave, never before: after a crash the same integers,
 start. Nothing here draws noise or changes a state.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from sottovoce.deployment.identity import Session
@@ -13,7 +14,7 @@ from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.neighbours import Neighbours
 from sottovoce.deployment.party.outbox import Outbox
 from sottovoce.deployment.store import RestoredBackup
-from sottovoce.deployment.transports import Transport
+from sottovoce.deployment.transports import Transport, nothing
 from sottovoce.errors import ProtocolError
 
 REFUSAL_WAIT = 1.0  # seconds between two answers to somebody who is refused
@@ -38,6 +39,7 @@ class Heard(NamedTuple):
     sender: str
     position: int
     content: bytes
+    done: Callable[[], None] = nothing  # to be called when they are written down, or of no use
 
 
 class Post:
@@ -129,20 +131,32 @@ class Post:
             DifferentAgreement, DifferentRoster: a neighbour has other terms, before anything was sent.
         """
         delivery = self._transport.recv(timeout)
-        if delivery is None or delivery.sender not in self.neighbours:
+        if delivery is None:
+            return None
+        heard: Heard | None = None
+        try:
+            heard = self._taken_in(delivery.sender, delivery.blob)
+        finally:
+            if heard is None:
+                delivery.done()
+        return None if heard is None else heard._replace(done=delivery.done)
+
+    def _taken_in(self, sender: str, blob: bytes) -> Heard | None:
+        """Words, if that is what came."""
+        if sender not in self.neighbours:
             return None
         try:
-            if delivery.blob[:1] != wire.HELLO:
-                return self._opened(delivery.sender, delivery.blob)
-            self._greeted(delivery.sender, delivery.blob)
+            if blob[:1] != wire.HELLO:
+                return self._opened(sender, blob)
+            self._greeted(sender, blob)
         except RestoredBackup:
             raise
         except (DifferentAgreement, DifferentRoster) as error:
             if not self._book.begun:
                 raise
-            self._refused(delivery.sender, error)
+            self._refused(sender, error)
         except ProtocolError as error:
-            self._refused(delivery.sender, error)
+            self._refused(sender, error)
         return None
 
     def _greet(self, name: str) -> None:

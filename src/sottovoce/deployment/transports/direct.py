@@ -10,12 +10,12 @@ What one member can make another hold is bounded: `max_blob` bytes that wait and
 import asyncio
 import contextlib
 import os
-import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
 from sottovoce.deployment.identity import Identity, Roster, der, is_loopback, pem, split_address
 from sottovoce.deployment.transports.inbox import Inbox
+from sottovoce.deployment.transports.network_thread import NetworkThread
 from sottovoce.deployment.transports.transport import Delivery
 from sottovoce.errors import ConfigError
 
@@ -88,13 +88,12 @@ class GrpcTransport:
         self._members = {entry.certificate: entry.name for entry in roster if entry.name != identity.name}
         self._streams: dict[str, asyncio.Task[Any]] = {}  # the one stream from each other party
         self._outgoing: dict[str, Outgoing] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: NetworkThread | None = None
         self._inbox: Inbox | None = None
         self._server: Any = None
 
     def __repr__(self) -> str:
-        return f"GrpcTransport({self._identity.name} at {self._listen}, {'open' if self._loop else 'closed'})"
+        return f"GrpcTransport({self._identity.name} at {self._listen}, {'open' if self._thread else 'closed'})"
 
     @property
     def max_blob(self) -> int:
@@ -107,14 +106,12 @@ class GrpcTransport:
         Raises:
             ConfigError: nobody can listen at the address.
         """
-        if self._loop is not None:
+        if self._thread is not None:
             raise ConfigError("The transport is open already.")
-        self._loop = asyncio.new_event_loop()
-        self._inbox = Inbox(tuple(self._members.values()), self._max_blob, self._loop)
-        self._thread = threading.Thread(target=_run, args=(self._loop,), name="sottovoce-transport", daemon=True)
-        self._thread.start()
+        self._thread = NetworkThread()
+        self._inbox = Inbox(tuple(self._members.values()), self._max_blob, self._thread.loop)
         try:
-            asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result()
+            self._thread.finished(self._serve())
         except BaseException:
             self._stop()
             raise
@@ -126,7 +123,7 @@ class GrpcTransport:
             ConfigError: the blob is too large.
             UnknownParty: nobody has the name.
         """
-        if self._loop is None:
+        if self._thread is None:
             raise ConfigError("The transport is closed; open it before sending.")
         if len(blob) > self._max_blob:
             raise ConfigError(
@@ -134,7 +131,7 @@ class GrpcTransport:
             )
         if self._roster[to].name == self._identity.name:
             raise ConfigError(f"{to} is this party itself; it has nothing to send to itself.")
-        self._loop.call_soon_threadsafe(self._put, to, blob)
+        self._thread.soon(self._put, to, blob)
 
     def recv(self, timeout: float) -> Delivery | None:
         """The next blob, or None when none came within so many seconds."""
@@ -149,18 +146,16 @@ class GrpcTransport:
 
     def close(self) -> None:
         """Finish what is being sent, for a few seconds at most, and stop; what has arrived and was not asked for is dropped."""
-        if self._loop is None:
+        if self._thread is None:
             return
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(2 * _CLOSING)
+            self._thread.finished(self._end(), 2 * _CLOSING)
         self._stop()
 
     def _stop(self) -> None:
-        assert self._loop is not None
         assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop = self._thread = self._inbox = self._server = None
+        self._thread.stop()
+        self._thread = self._inbox = self._server = None
         self._outgoing, self._streams = {}, {}
 
     async def _serve(self) -> None:
@@ -255,16 +250,3 @@ def _certificate(context: Any) -> bytes:
         return der(found[0]) if len(found) == 1 else b""
     except ValueError:
         return b""
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        pending = asyncio.all_tasks(loop)
-        for task in pending:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()

@@ -8,16 +8,15 @@ keeps what is not acknowledged.
 import asyncio
 import contextlib
 import random
-from collections import deque
 from typing import Any
 
 import grpc
 
 from sottovoce.deployment.transports.handed_over import HandedOver
+from sottovoce.deployment.transports.waiting import Waiting
 
 METHOD = "/sottovoce.Post/Carry"
 PART = 2**20  # bytes of one message of gRPC; a shorter one ends a blob
-_MOST_BLOBS = 256
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 0.5  # seconds before another attempt; gRPC waits up to a second more
 
 
@@ -25,9 +24,7 @@ class Outgoing:
     """The way to one other party; all of it runs in the thread of the network."""
 
     def __init__(self, channel: grpc.aio.Channel, quota: int) -> None:
-        self._channel, self._quota = channel, quota
-        self._blobs: deque[bytes] = deque()
-        self._bytes = 0
+        self._channel, self._blobs = channel, Waiting(quota)
         self._handed_over = HandedOver()
         self._more = asyncio.Event()
         self._closing = False
@@ -37,10 +34,7 @@ class Outgoing:
 
     def put(self, blob: bytes) -> None:
         """Queue a blob; the oldest ones give way where there is no room."""
-        self._blobs.append(blob)
-        self._bytes += len(blob)
-        while len(self._blobs) > 1 and (self._bytes > self._quota or len(self._blobs) > _MOST_BLOBS):
-            self._bytes -= len(self._blobs.popleft())
+        self._blobs.put(blob)
         self._more.set()
 
     async def close(self, seconds: float) -> None:
@@ -82,10 +76,10 @@ class Outgoing:
                 await call  # raises what ended it
             if not self._blobs:
                 break
-            blob = self._blobs[0]
+            blob = self._blobs.first
             for first in range(0, len(blob) + 1, PART):
                 await call.write(blob[first : first + PART] if len(blob) >= PART else blob)
-            self._forget(blob)
+            self._blobs.forget(blob)
             self._handed_over.put(blob)
         await call.done_writing()
         await call
@@ -97,14 +91,7 @@ class Outgoing:
 
     def _take_back(self) -> None:
         for blob in reversed(self._handed_over.taken_back()):
-            self._blobs.appendleft(blob)
-            self._bytes += len(blob)
-
-    def _forget(self, blob: bytes) -> None:
-        # It may have given way to others while it was being sent.
-        if self._blobs and self._blobs[0] is blob:
-            self._blobs.popleft()
-            self._bytes -= len(blob)
+            self._blobs.put_back(blob)
 
 
 def _cancelled() -> bool:

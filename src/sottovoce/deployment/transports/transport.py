@@ -4,14 +4,24 @@ A transport delivers a blob whole or not at all, perhaps twice, late or out of o
 acknowledged and sends it again. What a blob says, and whether it is genuine, is checked by whoever opens it.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 
+def nothing() -> None:
+    """What is to be done about a blob that no relay keeps."""
+
+
 class Delivery(NamedTuple):
-    """A blob that has arrived."""
+    """A blob that has arrived.
+
+    Whoever takes it calls `done` when it need not be delivered again: for words after the commit that took them, for everything else as soon as
+    it is dealt with. A relay keeps it until then.
+    """
 
     sender: str  # as the transport knows it, from the other end's certificate
     blob: bytes
+    done: Callable[[], None] = nothing
 
 
 class Transport(Protocol):

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.deployment.agent import Rehearsed, RehearsedCoin
-from sottovoce.deployment.identity import load_identity, load_roster
+from sottovoce.deployment.identity import Identity, Roster, load_identity, load_roster
 from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.party import Place, Progress, memory_kb
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.terms import without_masks
-from sottovoce.deployment.transports import GrpcTransport
+from sottovoce.deployment.transports import Transport
 from sottovoce.errors import SottovoceError
 from sottovoce.experiments.config.toml_file import parse
 from sottovoce.experiments.joining import Joining, prepare_joining, take_part
 from sottovoce.experiments.rehearsing.saved_draws import SavedDraws
 
 CONFIG, ROSTER, STORE, KEYS, DRAWS = "config.json", "roster.json", "store.sqlite", "keys", "draws"
+RELAY = "relay.json"  # where the folder has it, parties talk over the relay that it names
 _PAUSE = 0.2  # seconds between two lines
 
 
@@ -53,11 +54,23 @@ def _take_part(folder: Path, name: str) -> None:
             identity=identity,
             roster=roster,
             store=store,
-            transport=GrpcTransport(identity, roster),
+            transport=transport_of(folder, identity, roster),
             folder=folder / name,
         )
         served = take_part(joining, place, data=None, progress=progress, **_drawing(joining, folder))
     _tell(event="done", unacknowledged=served.unacknowledged, memory=memory_kb())
+
+
+def transport_of(folder: Path, identity: Identity, roster: Roster) -> Transport:
+    """Direct connections, or the relay of the folder."""
+    if (folder / RELAY).exists():
+        from sottovoce.deployment.relays import load_relay
+        from sottovoce.deployment.transports import NatsTransport
+
+        return NatsTransport(identity, roster, load_relay(folder / RELAY))
+    from sottovoce.deployment.transports import GrpcTransport
+
+    return GrpcTransport(identity, roster)
 
 
 def _drawing(joining: Joining, folder: Path) -> dict[str, Any]:

@@ -1,0 +1,140 @@
+"""`sottovoce relay` and `party run --relay`, as the operator of a relay and the members use them."""
+
+import json
+import shutil
+import stat
+
+import pytest
+
+from deployment.relays import Relay, free_port
+from sottovoce.deployment.identity import load_roster
+from sottovoce.deployment.relays import load_relay
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def roster(sottovoce, tmp_path):
+    for number, name in enumerate(("east", "west")):
+        made = sottovoce("keys", "new", name, "--address", f"127.0.0.1:{7500 + number}", "--folder", "keys")
+        assert made.exit_code == 0, made.output
+    assert sottovoce("roster", "add", "keys/east.entry.json", "keys/west.entry.json").exit_code == 0
+    return tmp_path / "roster.json"
+
+
+def test_a_relay_is_configured_opened_and_looked_at(sottovoce, roster, tmp_path):
+    address = f"127.0.0.1:{free_port()}"
+    made = sottovoce("relay", "config", "roster.json", "--address", address, "--out", "relay", "--json")
+    assert made.exit_code == 0, made.output
+    value = json.loads(made.stdout)
+    relay = load_relay(tmp_path / "relay" / "relay.json")
+    assert (relay.address, relay.fingerprint) == (address, value["fingerprint"])
+    assert value["members"] == ["east", "west"]
+    for name in ("relay.key", "operator.json", "nats.conf"):
+        assert stat.S_IMODE((tmp_path / "relay" / name).stat().st_mode) == 0o600
+    again = sottovoce("relay", "config", "roster.json", "--address", address, "--out", "relay")
+    assert again.exit_code == 0
+    assert load_relay(tmp_path / "relay" / "relay.json") == relay  # members need no other file
+    assert all(group in again.stdout for group in relay.fingerprint.split())
+    assert max(map(len, again.stdout.splitlines())) <= 80
+
+    refused = sottovoce("relay", "open", "relay")
+    assert refused.exit_code == 2
+    assert "cannot be reached" in one_line(refused.output)
+
+    with Relay(tmp_path / "relay", load_roster(roster)) as running:
+        looked = sottovoce("relay", "check", "relay")
+        assert looked.exit_code == 0, looked.output
+        found = json.loads(sottovoce("relay", "open", "relay", "--json").stdout)
+        assert found["waiting"] == {"east": 0, "west": 0}
+        assert found["removed"] == []
+        if not found["fit"]:
+            assert "must not be used" in one_line(looked.output)
+        assert sottovoce("roster", "remove", "west").exit_code == 0
+        shutil.copy(roster, running.folder / "roster.json")
+        gone = json.loads(sottovoce("relay", "open", "relay", "--json").stdout)
+        assert list(gone["waiting"]) == ["east"]
+        assert len(gone["removed"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("close", "relay"), "does not exist; there are config, open, check"),
+        (("config", "roster.json", "--out", "relay"), "needs --address"),
+        (("config", "roster.json", "--address", "everywhere", "--out", "relay"), "host:port"),
+        (("config", "none.json", "--address", "127.0.0.1:4222", "--out", "relay"), "cannot be read"),
+        (("config", "roster.json", "--address", "127.0.0.1:4222", "--out", "relay", "--hours", "0"), "from 1 to"),
+        (("open", "relay", "--hours", "3"), "--hours has no meaning"),
+        (("open", "nowhere"), "has no operator.json"),
+    ],
+)
+def test_what_a_relay_cannot_be_is_refused(sottovoce, roster, words, said):
+    refused = sottovoce("relay", *words)
+    assert refused.exit_code == 2
+    assert said in one_line(refused.output)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--relay", "none.json"), "cannot be read"),
+        (("--relay", "relay/relay.json", "--listen", "127.0.0.1:7777"), "--listen 127.0.0.1:7777 has no meaning"),
+        (("--shape", "1000/1"), "is for messages over a relay"),
+        (("--relay", "relay/relay.json", "--shape", "large"), "needs BYTES/SECONDS"),
+        (("--relay", "relay/relay.json", "--shape", "10/1"), "from 256 to"),
+        (("--relay", "relay/relay.json", "--shape", "1000/nan"), "cannot be sent"),
+    ],
+)
+def test_what_a_party_cannot_do_with_a_relay_is_refused_before_anything_is_sent(
+    sottovoce, roster, tmp_path, options, said
+):
+    made = sottovoce("relay", "config", "roster.json", "--address", "127.0.0.1:4222", "--out", "relay")
+    assert made.exit_code == 0
+    (tmp_path / "wards.toml").write_text(WARDS)
+    (tmp_path / "east.csv").write_text("age,pulse,ill\n" + "31,60,yes\n52,80,no\n" * 20)
+    assert sottovoce("ledger", "create", "east.ledger", "-u", "record", "-a", "replace", "-d", "1e-5", "--budget", "99").exit_code == 0  # fmt: skip
+    refused = sottovoce(
+        "party", "run", "wards.toml", "--data", "east.csv", "--as", "east", "-k", "keys", "-s", "east.ledger", *options
+    )
+    assert refused.exit_code == 2
+    assert said in one_line(refused.output)
+
+
+WARDS = """
+[experiment]
+name = "wards"
+rounds = 2
+[topology]
+kind = "complete"
+agents = 2
+[problem]
+kind = "logistic_regression"
+data = "east.csv"
+owner = "ward"
+target = "ill"
+positive = "yes"
+ridge = 0.01
+bounds = { age = [0, 100], pulse = [40, 180] }
+[algorithm]
+kind = "atc"
+step_size = 0.5
+[noise]
+kind = "independent"
+law = "gaussian"
+std = 0.5
+self_noise = true
+[privacy]
+unit = "record"
+clip = 0.5
+clip_norm = "l2"
+delta = 1e-5
+observers = ["eavesdropper"]
+[deployment]
+run = "wards-1"
+roster = "roster.json"
+records = { east = 40, west = 40 }
+time_limit = 60
+"""
