@@ -7,6 +7,7 @@
     kill        one to three parties at once get SIGKILL, and are started again
     partition   a party, or half of the ring, hears nothing of the others and they nothing of it: connections hang, or are reset
     cut         all connections of a party are ended; new ones are let through
+    relay       over NATS: the relay gets SIGKILL and is started again, with its disk or without; over when its mailboxes are open
 
 A fault comes after 20 undisturbed rounds at the latest. Recovery is measured from the end of the fault (connections are let through again, or the new
 process is ready to greet: Python and its imports take longer than that) until all parties have committed an exchange that none of them had
@@ -37,17 +38,25 @@ MEMORY = Path("/dev/shm")
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--transport", choices=("grpc", "nats"), default="grpc")
     options.add_argument("--rounds", type=int, default=2000)
     options.add_argument("--faults", type=int, default=100)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--folder", type=Path)
     options.add_argument("--json", type=Path)
     asked = options.parse_args()
-    print(f"{PARTIES} parties, {asked.rounds} rounds, seed {asked.seed}, load {os.getloadavg()[0]:.1f}\n")
+    print(
+        f"{PARTIES} parties over {asked.transport}, {asked.rounds} rounds, seed {asked.seed}, load {os.getloadavg()[0]:.1f}\n"
+    )
     parent = asked.folder or (MEMORY if MEMORY.is_dir() else None)
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         found = soak(
-            Path(folder), rounds=asked.rounds, at_least=asked.faults, seed=asked.seed, show=partial(print, flush=True)
+            Path(folder),
+            rounds=asked.rounds,
+            at_least=asked.faults,
+            seed=asked.seed,
+            transport=asked.transport,
+            show=partial(print, flush=True),
         )
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1) + "\n")

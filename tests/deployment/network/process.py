@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import numpy as np
 
@@ -25,14 +26,15 @@ from sottovoce.deployment.integers import Lattice
 from sottovoce.deployment.ledger import Ledger
 from sottovoce.deployment.party import AgentWork, Place, Progress, memory_kb, run_party
 from sottovoce.deployment.privacy import Cost
+from sottovoce.deployment.relays import load_relay
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.terms import PublicRun
-from sottovoce.deployment.transports import GrpcTransport, Transport
+from sottovoce.deployment.transports import GrpcTransport, NatsTransport, Transport
 
 LATTICE = Lattice(24)
 COST = 0.5  # mu of the whole run
 COMMITTED, AT, READY = range(3)  # columns of the table
-TABLE, ROSTER = "table.bin", "roster.json"
+TABLE, ROSTER, RELAY = "table.bin", "roster.json", "relay"
 EVERY = 20  # exchanges between two looks at the memory
 
 
@@ -49,6 +51,7 @@ class Plan:
         ports: (who, whom) -> the port on loopback where it is reached; left out: as the roster says.
         twice: probability that a blob is sent twice.
         late: probability that a blob is overtaken by others.
+        transport: grpc or nats.
         time_limit: seconds after which a party that hears nothing gives up.
     """
 
@@ -60,6 +63,7 @@ class Plan:
     ports: dict[tuple[str, str], int] = field(default_factory=dict)
     twice: float = 0.0
     late: float = 0.0
+    transport: Literal["grpc", "nats"] = "grpc"
     time_limit: int = 60
 
     @property
@@ -154,6 +158,12 @@ def live(plan: Plan, name: str) -> None:
 
 def connected(plan: Plan, identity, roster: Roster) -> Transport:
     """The transport of a party, which reaches others by the links of the plan."""
+    if plan.transport == "nats":
+        relay = load_relay(plan.folder / RELAY / "relay.json")
+        port = plan.ports[identity.name, RELAY]
+        return roughened(
+            plan, identity.name, NatsTransport(identity, roster, replace(relay, address=f"127.0.0.1:{port}"))
+        )
     reached = Roster(
         tuple(
             replace(entry, address=f"127.0.0.1:{plan.ports[identity.name, entry.name]}")
@@ -162,9 +172,13 @@ def connected(plan: Plan, identity, roster: Roster) -> Transport:
             for entry in roster
         )
     )
-    transport = GrpcTransport(identity, reached)
+    return roughened(plan, identity.name, GrpcTransport(identity, reached))
+
+
+def roughened(plan: Plan, name: str, transport: Transport) -> Transport:
+    """The transport, with whatever the plan does to blobs."""
     if plan.twice or plan.late:
-        seed = plan.seed + 100 * plan.names.index(identity.name)
+        seed = plan.seed + 100 * plan.names.index(name)
         return Rough(transport, seed=seed, twice=plan.twice, late=plan.late)
     return transport
 

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from deployment.network.process import AT, COMMITTED, READY, ROSTER, TABLE, Plan, live, spent
+from deployment.network.process import AT, COMMITTED, READY, RELAY, ROSTER, TABLE, Plan, live, spent
 from deployment.network.proxy import Link, Links, Weather
 from deployment.party.parties import DIGEST
+from deployment.relays import Relay
 from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.ledger import Ledger, create_ledger
 from sottovoce.deployment.privacy import Cost
@@ -83,8 +84,16 @@ class Processes:
             create_ledger(
                 self._path(plan, name), name=name, unit="record", adjacency="replace", delta=1e-5, budget=10.0
             )
-        Roster.of(entries).save(plan.folder / ROSTER)
-        targets = {} if address else {way: ports[plan.names.index(way[1])] for way in ring_links(plan.names)}
+        roster = Roster.of(entries)
+        roster.save(plan.folder / ROSTER)
+        self.relay = None
+        if plan.transport == "nats":
+            self.relay = Relay(plan.folder / RELAY, roster)
+            self.relay.start()
+            port = int(self.relay.address.address.partition(":")[2])
+            targets = {(name, RELAY): port for name in plan.names}
+        else:
+            targets = {} if address else {way: ports[plan.names.index(way[1])] for way in ring_links(plan.names)}
         self.links = Links(targets, seed=seed, weather=weather)
         self.plan = replace(plan, ports={way: self.links.port(way) for way in targets})
         self._target = target
@@ -148,6 +157,8 @@ class Processes:
                 process.kill()
             process.join()
         self.links.close()
+        if self.relay is not None:
+            self.relay.kill()
 
     def models(self) -> dict[str, np.ndarray]:
         """What the stores say in the end, whose keys are erased."""

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,9 @@ SPELLS = 4  # parts of a run, in each of which three other parties are killed, s
 class Fault(NamedTuple):
     """What is done to whom."""
 
-    kind: str  # kill, partition, cut
+    kind: str  # kill, partition, cut, relay
     parties: tuple[str, ...]
-    mode: str  # silent or reset; empty where it does not matter
+    mode: str  # silent or reset; disk kept or disk lost; empty where it does not matter
     seconds: float  # until it is over
     after: int  # rounds since the last one
 
@@ -44,14 +44,17 @@ class Recovered(NamedTuple):
     seconds: float
 
 
-def faults(names: list[str], rounds: int, at_least: int, seed: int) -> Iterator[Fault]:
-    """What happens, one after the other, from a seed."""
+def faults(names: list[str], rounds: int, at_least: int, seed: int, *, relay: bool = False) -> Iterator[Fault]:
+    """What happens, one after the other, from a seed; `relay` says whether there is one to be killed."""
     chance = random.Random(seed)
     shuffled = chance.sample(names, len(names))
     most = max(1, min(UNDISTURBED, rounds // (at_least + 1)))
     for number in itertools.count():
-        kind = chance.choices(("kill", "partition", "cut"), (5, 4, 1))[0]
+        kind = chance.choices(("kill", "partition", "cut", "relay"), (5, 4, 1, 3 * relay))[0]
         after = chance.randint(max(1, most // 2), most)
+        if kind == "relay":
+            yield Fault(kind, (), chance.choice(("disk kept", "disk lost")), chance.uniform(0.0, 1.0), after)
+            continue
         if kind == "kill":
             first = 2 * (SPELLS * number // at_least)
             mortal = [shuffled[(first + k) % len(names)] for k in range(3)]
@@ -75,6 +78,11 @@ def suffer(run: Processes, fault: Fault) -> Recovered:
         time.sleep(fault.seconds)
         run.start(fault.parties)
         over = run.ready(fault.parties, LONGEST_S)
+    elif fault.kind == "relay":
+        run.relay.kill()
+        time.sleep(fault.seconds)
+        run.relay.start(keep_disk=fault.mode == "disk kept")
+        over = time.monotonic()
     elif fault.kind == "partition":
         ways = run.links.between(fault.parties)
         run.links.change(ways, mode=fault.mode)
@@ -93,7 +101,7 @@ def disturb(run: Processes, at_least: int, seed: int) -> Iterator[Recovered]:
     """One fault after the other, until there is no room for another before the end."""
     run.until(1, LONGEST_S)
     position, names = 1, run.plan.names
-    for fault in faults(names, run.plan.rounds, at_least, seed):
+    for fault in faults(names, run.plan.rounds, at_least, seed, relay=run.relay is not None):
         if position + fault.after + PARTIES >= run.plan.rounds:
             return
         run.until(position + fault.after, LONGEST_S)
@@ -127,10 +135,16 @@ def in_words(number: int, one: Recovered) -> str:
 
 
 def soak(
-    folder: Path, *, rounds: int, at_least: int, seed: int, show: Callable[[str], None] = lambda line: None
+    folder: Path,
+    *,
+    rounds: int,
+    at_least: int,
+    seed: int,
+    transport: Literal["grpc", "nats"] = "grpc",
+    show: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Play one run with its faults, show a line for each, and return what was found."""
-    plan = Plan(folder=folder, agents=PARTIES, dimension=DIMENSION, rounds=rounds, seed=seed)
+    plan = Plan(folder=folder, agents=PARTIES, dimension=DIMENSION, rounds=rounds, seed=seed, transport=transport)
     expected, load, begun = plan.played(), os.getloadavg()[0], time.monotonic()
     run = Processes(plan, fork_server(), seed=seed)
     found: list[Recovered] = []
@@ -149,6 +163,7 @@ def soak(
     return {
         "rounds": rounds,
         "seed": seed,
+        "transport": transport,
         "faults": [{**one.fault._asdict(), "position": one.position, "recovery_s": one.seconds} for one in found],
         "asked": at_least,
         "same_models": all(np.array_equal(models[name], expected[name]) for name in plan.names),
