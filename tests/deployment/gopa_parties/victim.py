@@ -1,18 +1,17 @@
-"""A role of a run with GOPA as a process of its own, over gRPC, which a test lets die at a moment of its choice.
+"""A role of a run with GOPA as a process of its own, over gRPC or, where the folder has a relay.json, over a relay, which a test lets die at a moment of its choice.
 
 It kills itself with SIGKILL at a moment such as "after commit 2", the third of that name ("": never). What it sends is written down before it is sent.
 """
 
-import json
 import os
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 from deployment.agent.cases import PROBLEM
 from deployment.gopa_parties.roles import LATTICE, public_run
+from deployment.recorded import Recorded
 from sottovoce.deployment.agent import Rehearsed, own_of
 from sottovoce.deployment.gopa_parties import Records, run_gopa
 from sottovoce.deployment.identity import load_identity, load_roster
@@ -21,25 +20,13 @@ from sottovoce.deployment.party import Place
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.terms import without_masks
-from sottovoce.deployment.transports import GrpcTransport
+from sottovoce.deployment.transports import direct, relayed  # noqa: F401  before processes are forked
+from sottovoce.experiments.rehearsing.process import transport_of
 from sottovoce.experiments.rehearsing.saved_draws import SavedDraws
 
 DIGEST = bytes(range(32))
 RUN = "a-run"
 WHOLE = 0.8  # mu of all rounds
-
-
-class Recorded(GrpcTransport):
-    """Writes down what is sent, before it is sent."""
-
-    def __init__(self, identity, roster, path: Path) -> None:
-        super().__init__(identity, roster)
-        self._file, self._name = path.open("a", encoding="ascii"), identity.name
-
-    def send(self, to: str, blob: bytes) -> None:
-        self._file.write(json.dumps([time.time(), self._name, to, blob.hex()]) + "\n")
-        self._file.flush()
-        super().send(to, blob)
 
 
 def agreement(roster, time_limit: int):
@@ -85,6 +72,6 @@ def live(folder: Path, rounds: int, time_limit: int, name: str, moment: str) -> 
         return (Cost.gaussian(WHOLE * (done / rounds) ** 0.5) if records else Cost.pure(0.0)).describe()
 
     with Store.open(folder / name / "store.sqlite") as store:
-        transport = Recorded(identity, roster, folder / name / "blobs.jsonl")
+        transport = Recorded(transport_of(folder, identity, roster), name, folder / name / "blobs.jsonl")
         place = Place(identity=identity, roster=roster, store=store, transport=transport, folder=folder / name)
         run_gopa(agreed, run, place, records, reserve=reserve, spent=spent, moment=at)

@@ -1,14 +1,12 @@
-"""A party as a process of its own, over gRPC, which a test lets die at a moment of its choice.
+"""A party as a process of its own, over gRPC or, where the folder has a relay.json, over a relay, which a test lets die at a moment of its choice.
 
 It kills itself with SIGKILL at a moment such as "after commit 2", the third of that name ("": never). For the eavesdropper it writes down every blob before it is sent, its key
 of the run and the fresh bytes of every start.
 """
 
 import hashlib
-import json
 import os
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,29 +14,18 @@ from types import SimpleNamespace
 from deployment.agent.cases import LATTICE, PROBLEM
 from deployment.agent.recursion import Rehearsal, Table
 from deployment.party.test_loop import run_of
+from deployment.recorded import Recorded
 from sottovoce.deployment.agent import Wiring, own_of
 from sottovoce.deployment.identity import load_identity, load_roster
 from sottovoce.deployment.ledger import Ledger
 from sottovoce.deployment.party import AgentWork, Place, RelayWork, run_party
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
-from sottovoce.deployment.transports import GrpcTransport
+from sottovoce.deployment.transports import direct, relayed  # noqa: F401  before processes are forked
+from sottovoce.experiments.rehearsing.process import transport_of
 
 DIGEST = hashlib.sha256(b"an agreement").digest()
 RUN = "a-run"
-
-
-class Recorded(GrpcTransport):
-    """Writes down what is sent, before it is sent."""
-
-    def __init__(self, identity, roster, path: Path) -> None:
-        super().__init__(identity, roster)
-        self._file, self._name = path.open("a", encoding="ascii"), identity.name
-
-    def send(self, to: str, blob: bytes) -> None:
-        self._file.write(json.dumps([time.time(), self._name, to, blob.hex()]) + "\n")
-        self._file.flush()
-        super().send(to, blob)
 
 
 def live(folder: Path, shape: str, rounds: int, name: str, moment: str) -> None:
@@ -77,7 +64,7 @@ def live(folder: Path, shape: str, rounds: int, name: str, moment: str) -> None:
         )
 
     with Store.open(folder / name / "store.sqlite") as store:
-        transport = Recorded(identity, roster, folder / name / "blobs.jsonl")
+        transport = Recorded(transport_of(folder, identity, roster), name, folder / name / "blobs.jsonl")
         place = Place(identity=identity, roster=roster, store=store, transport=transport, folder=folder / name)
         spent = [Cost.gaussian(0.5 * ((p + 1) / run.end) ** 0.5).describe() for p in range(run.end)]
         served = run_party(agreement, place, work_of, reserve=reserve, spent=spent.__getitem__, moment=at)

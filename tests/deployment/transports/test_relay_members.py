@@ -57,12 +57,9 @@ def unguarded(parties, tmp_path_factory):
 def as_member(relay: Relay, identity: Identity, play):
     """Play something over a connection of a member, and return what it returns."""
 
-    async def closed() -> None:
-        pass
-
     async def run():
         inbox = mailboxes.inbox(mailboxes.token(identity.public_key))
-        client = await connect(relay.address, identity.tls_secret, identity.certificate, inbox, closed)
+        client = await connect(relay.address, identity.tls_secret, identity.certificate, inbox)
         try:
             return await play(client)
         finally:

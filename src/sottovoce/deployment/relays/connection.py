@@ -5,12 +5,13 @@ server that leaves TLS out is refused. No proxy is used. The client library conn
 does not end is bounded, and it writes nothing on the terminal.
 """
 
+import asyncio
 import contextlib
 import logging
 import os
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 from sottovoce.deployment.identity import pem
 from sottovoce.deployment.relays.relay_file import Relay
@@ -28,6 +29,7 @@ except ImportError as error:
 
 CONNECTING = 5  # seconds for each step on the way to a connection
 _PING = 10  # seconds between two signs of life; after three without an answer the connection is given up
+_LOOK = 0.2  # seconds between two looks at a connection
 _BESIDE_PAYLOAD = 2**16  # bytes of a control line, headers and what was read ahead
 
 # The library would write what it meets on the terminal; callers say it in their own words.
@@ -50,9 +52,7 @@ class _Bounded(Parser):
             raise ProtocolError
 
 
-async def connect(
-    relay: Relay, secret: bytes, certificate: bytes, inbox: str, closed: Callable[[], Awaitable[None]]
-) -> Client:
+async def connect(relay: Relay, secret: bytes, certificate: bytes, inbox: str) -> Client:
     """Connect once.
 
     Args:
@@ -60,7 +60,6 @@ async def connect(
         secret: own P-256 key, PEM.
         certificate: own, DER.
         inbox: what stands before subjects of answers.
-        closed: called when the connection has ended.
 
     Raises:
         OSError, TimeoutError, NatsError: it cannot be reached, or is not the relay.
@@ -85,7 +84,6 @@ async def connect(
             ping_interval=_PING,
             max_outstanding_pings=2,
             error_cb=failed,
-            closed_cb=closed,
             inbox_prefix=inbox,
             pending_size=0,
         )
@@ -99,6 +97,13 @@ async def connect(
         _abandon(client)
         raise ssl.SSLError("the server shows another certificate than the relay's")
     return client
+
+
+async def until_closed(client: Client) -> None:
+    """Wait until a connection has ended; the library's own word for it does not come where it fails while it ends."""
+    reading = client._reading_task
+    while client.is_connected and reading is not None and not reading.done():
+        await asyncio.wait({reading}, timeout=_LOOK)
 
 
 def shown_certificate(client: Client) -> bytes:

@@ -1,6 +1,6 @@
 """Names at the relay, and what each member may do there.
 
-    sv.TO.FROM      the subject of a message; TO and FROM are the beginnings of identity keys, so that no name of a party is seen
+    sv.TO.FROM      the subject of a message; TO and FROM are the beginnings of identity keys, which say nothing to who has no roster
     SV_TO           the mailbox of a member: a stream of all subjects sv.TO.*
     box             its one consumer, from which the member asks for its messages
     sv-inbox.TO.>   where answers to a member come

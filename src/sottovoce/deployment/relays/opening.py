@@ -74,10 +74,7 @@ def _asked(folder: Path, ask: Callable[[Any, dict[str, str], Limits], Awaitable[
     limits = operator.limits
 
     async def run() -> _Answer:
-        async def closed() -> None:
-            pass
-
-        client = await connect(relay, operator.secret, operator.certificate, OPERATOR_INBOX, closed)
+        client = await connect(relay, operator.secret, operator.certificate, OPERATOR_INBOX)
         try:
             return await ask(client, owners, limits)
         finally:

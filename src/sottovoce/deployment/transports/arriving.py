@@ -5,11 +5,11 @@ whole, and the names of `MOST_HELD` messages that are not acknowledged. What goe
 was flooding. A message that comes again while it is held is not taken twice.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from sottovoce.deployment.transports.cover import Cover
 from sottovoce.deployment.transports.inbox import Inbox
 from sottovoce.deployment.transports.parts import Assembly, Mark
-from sottovoce.deployment.transports.shape import Cover
 from sottovoce.errors import ProtocolError
 
 MOST_HELD = 1024  # messages of one sender
@@ -25,25 +25,26 @@ class Arriving:
     def __init__(
         self,
         inbox: Inbox,
-        senders: Iterable[str],
+        covers: Mapping[str, Cover],
         max_blob: int,
         *,
         acknowledge: Callable[[Sequence[str]], None],
         soon: Callable[..., None],
-        covers: Mapping[str, Cover] | None = None,
+        at_once: bool,
     ) -> None:
         """Begin with nothing.
 
         Args:
             inbox: where whole blobs go.
-            senders: whose may come.
+            covers: the outer seal of everybody whose blobs may come.
             max_blob: the most bytes of one.
             acknowledge: called with names of messages that need not be delivered again.
             soon: has something called in the thread of the network.
-            covers: name -> outer seal, where messages have a fixed shape.
+            at_once: acknowledge messages as they come, whatever becomes of them.
         """
-        self._inbox, self._acknowledge, self._soon, self._covers = inbox, acknowledge, soon, covers
-        self._assemblies = {sender: Assembly(max_blob) for sender in senders}
+        self._inbox, self._acknowledge, self._soon = inbox, acknowledge, soon
+        self._covers, self._at_once = covers, at_once
+        self._assemblies = {sender: Assembly(max_blob) for sender in covers}
         self._held: dict[str, dict[Mark, str]] = {sender: {} for sender in self._assemblies}
         self.complaints: dict[str, str] = {}
 
@@ -65,15 +66,17 @@ class Arriving:
             held[mark] = name
             return
         held[mark] = name
-        if self._covers is not None:
-            self.forget(sender, [mark])  # at once, whatever is in it
+        if self._at_once:
+            self.forget(sender, [mark])
         elif len(held) > MOST_HELD:
             self._refuse(sender, mark, "more of its messages wait than are held; the newest are dropped")
             return
         try:
-            part = content if self._covers is None else self._covers[sender].opened(content)
-            if part or self._covers is None:
+            part = self._covers[sender].opened(content)
+            if part:
                 self._assemble(sender, part, mark)
+            else:
+                self.forget(sender, [mark])  # a dummy
         except ProtocolError as error:
             self._refuse(sender, mark, str(error))
 

@@ -1,22 +1,24 @@
 """What goes to a relay: blobs wait for each receiver, travel in parts, and are forgotten when the relay has said that it has them.
 
 Not more than `_WINDOW` bytes are on their way to the relay at a time. What it had not confirmed when the connection ended is sent again over the next
-one. With a fixed shape one part, or a dummy, goes to every member at every beat, and nothing is sent again: who sends keeps what is not
+one, and what it refused, for want of a mailbox or of room, a little later. With a fixed shape one part, or a dummy, goes to every member at every beat, and nothing is sent again: who sends keeps what is not
 acknowledged by its receiver.
 """
 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from sottovoce.deployment.transports.cover import BESIDE, Cover
 from sottovoce.deployment.transports.parts import cut
-from sottovoce.deployment.transports.shape import BESIDE, Cover, Shape
+from sottovoce.deployment.transports.shape import Shape
 from sottovoce.deployment.transports.waiting import Waiting
 
 _WINDOW = 8 * 2**20
+_PAUSE = 0.3  # seconds before a blob that the relay refused is sent again
 _CONFIRMED_WITHIN = 10.0  # seconds, after which a part counts as lost
 
 
@@ -31,7 +33,8 @@ class Publishes(Protocol):
 class _Letter:
     to: str
     blob: bytes
-    left: int  # parts that the relay has not confirmed
+    left: int  # parts that the relay has not answered
+    refused: bool = False
 
 
 class Leaving:
@@ -41,16 +44,16 @@ class Leaving:
         troubles: receiver -> why the relay did not take the last part for it; nothing where it did.
     """
 
-    def __init__(self, receivers: Iterable[str], quota: int, part: int) -> None:
+    def __init__(self, covers: Mapping[str, Cover], quota: int, most: int) -> None:
         """Begin with nothing.
 
         Args:
-            receivers: all to whom something may be sent.
+            covers: the outer seal of everybody to whom something may be sent.
             quota: the most bytes that wait for one of them.
-            part: the most bytes of a message.
+            most: bytes of a message.
         """
-        self._waiting = {to: Waiting(quota) for to in receivers}
-        self._part = part
+        self._covers, self._most = covers, most - BESIDE
+        self._waiting = {to: Waiting(quota) for to in covers}
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, tuple[_Letter, int]] = {}
         self._bytes = 0  # that are not confirmed
@@ -76,10 +79,14 @@ class Leaving:
         self._bytes -= size
         self._room.set()
         letter.left -= 1
+        letter.refused |= bool(trouble)
         if trouble:
             self.troubles[letter.to] = trouble
         else:
             self.troubles.pop(letter.to, None)
+        if letter.refused and not letter.left:
+            self._waiting[letter.to].put_back(letter.blob)
+            asyncio.get_running_loop().call_later(_PAUSE, self._more.set)
 
     def disconnected(self) -> None:
         """Queue again what the relay has not confirmed."""
@@ -94,21 +101,21 @@ class Leaving:
         """Send what is queued, one blob of each receiver in turn, for as long as there is a connection."""
         while True:
             self._more.clear()
-            for to in [to for to, waiting in self._waiting.items() if waiting]:
-                if self._waiting[to]:
-                    await self._send(to, self._waiting[to].first, publish)
-            if not any(self._waiting.values()):
+            for to, waiting in self._waiting.items():
+                if waiting:
+                    await self._send(to, waiting.first, publish)
+            if not any(waiting and to not in self.troubles for to, waiting in self._waiting.items()):
                 await self._more.wait()
 
     async def _send(self, to: str, blob: bytes, publish: Publishes) -> None:
-        parts = list(cut(blob, self._part))
+        parts = list(cut(blob, self._most))
         letter = _Letter(to, blob, len(parts))
         for part in parts:
             await self._until_room(len(part))
             number = next(self._numbers)
             self._unconfirmed[number] = letter, len(part)
             self._bytes += len(part)
-            await publish(to, part, number)
+            await publish(to, self._covers[to].sealed(part), number)
         self._waiting[to].forget(blob)
 
     async def _until_room(self, size: int) -> None:
@@ -120,13 +127,13 @@ class Leaving:
                 self._unconfirmed.clear()
                 self._bytes = 0
 
-    async def beat(self, publish: Publishes, shape: Shape, covers: Mapping[str, Cover]) -> None:
+    async def beat(self, publish: Publishes, shape: Shape) -> None:
         """Send one message to everybody at every beat, for as long as there is a connection."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            for to, cover in covers.items():
-                await publish(to, cover.sealed(self._next(to, shape.size - BESIDE)), 0)
+            for to, cover in self._covers.items():
+                await publish(to, cover.sealed(self._next(to, shape.size - BESIDE), shape.size), 0)
             due = max(due + shape.seconds, loop.time())
             await asyncio.sleep(due - loop.time())
 

@@ -18,15 +18,17 @@ from typing import Any
 
 from sottovoce.deployment.identity import Identity
 from sottovoce.deployment.relays import Relay, mailboxes
-from sottovoce.deployment.relays.connection import connect, in_words
+from sottovoce.deployment.relays.connection import connect, in_words, until_closed
 from sottovoce.deployment.transports.arriving import Arriving
 from sottovoce.deployment.transports.leaving import Leaving
-from sottovoce.deployment.transports.shape import Cover, Shape
+from sottovoce.deployment.transports.shape import Shape
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0  # seconds before another attempt to connect
 _LASTED = 5.0  # seconds after which a connection counts as good
 _BATCH = 64  # messages asked for at a time
 _EXPIRES = 20.0  # seconds that a question stays open
+_SIGN = 0.5  # seconds between two signs that a mailbox with nothing in it gives
+_SILENCE = 3 * _SIGN  # seconds after which there is no such mailbox
 _PAUSE = 0.3  # seconds before the next question where there is no mailbox
 _PROGRESS = 20.0  # seconds between two signs that messages are being worked on: a third of what the relay waits
 _MOST_ACKNOWLEDGEMENTS = 2**16  # that wait for a connection
@@ -58,10 +60,11 @@ class Line:
         self._acknowledgements: deque[str] = deque(maxlen=_MOST_ACKNOWLEDGEMENTS)
         self._to_acknowledge, self._ask_again = asyncio.Event(), asyncio.Event()
         self._question = self._left = 0
+        self._sign = 0.0  # when the mailbox was last heard of
         self._client: Any = None
         self._inbox = ""
         self._first, self._begun = os.urandom(32), False  # the message to oneself, and whether it has come
-        self.tried = asyncio.Event()  # it has come, or the first attempt has failed
+        self.tried = asyncio.Event()  # it has come, or a first attempt has failed
         self.trouble = "the relay was not reached yet"
 
     def acknowledge(self, names: Sequence[str]) -> None:
@@ -69,20 +72,15 @@ class Line:
         self._acknowledgements.extend(names)
         self._to_acknowledge.set()
 
-    async def run(self, shape: Shape | None, covers: Mapping[str, Cover] | None) -> None:
+    async def run(self, shape: Shape | None) -> None:
         """Stay connected until the task is cancelled."""
         wait, loop = _FIRST_WAIT, asyncio.get_running_loop()
         while True:
-            ended = asyncio.Event()
-
-            async def closed(ended: asyncio.Event = ended) -> None:
-                ended.set()
-
             began = loop.time()
             try:
                 secret, certificate = self._identity.tls_secret, self._identity.certificate
-                client = await connect(self._relay, secret, certificate, mailboxes.inbox(self._own), closed)
-                await self._serve(client, ended, shape, covers)
+                client = await connect(self._relay, secret, certificate, mailboxes.inbox(self._own))
+                await self._serve(client, shape)
                 self.trouble = "the connection to the relay has ended"
             except Exception as error:  # the library passes on whatever a server makes it stumble over
                 self.trouble = in_words(error)
@@ -100,22 +98,20 @@ class Line:
                 return
             await asyncio.sleep(0.005)
 
-    async def _serve(
-        self, client: Any, ended: asyncio.Event, shape: Shape | None, covers: Mapping[str, Cover] | None
-    ) -> None:
+    async def _serve(self, client: Any, shape: Shape | None) -> None:
         """Use a connection until it ends."""
         self._inbox = client.new_inbox()
         most = 2 * _BATCH * self._relay.max_payload
         await client.subscribe(f"{self._inbox}.>", cb=self._heard, pending_bytes_limit=most)
         self._client, self.trouble = client, ""
-        if not self._begun:
-            first = self._first.ljust(shape.size if shape else 0, b"\0")
-            await client.publish(mailboxes.subject(self._own, self._own), first, reply=f"{self._inbox}.a.0")
-        sends = self._leaving.run(self._publish)
-        if shape is not None and covers is not None:
-            sends.close()
-            sends = self._leaving.beat(self._publish, shape, covers)
-        work: list[Coroutine[Any, Any, Any]] = [sends, self._ask(), self._send_acknowledgements(), ended.wait()]
+        publish = self._publish
+        sends = self._leaving.run(publish) if shape is None else self._leaving.beat(publish, shape)
+        work: list[Coroutine[Any, Any, Any]] = [
+            sends,
+            self._ask(shape.size if shape else 0),
+            self._send_acknowledgements(),
+            until_closed(client),
+        ]
         if shape is None:
             work.append(self._show_progress())
         tasks = [asyncio.ensure_future(each) for each in work]
@@ -136,17 +132,26 @@ class Line:
         subject = mailboxes.subject(self._tokens[to], self._own)
         await self._client.publish(subject, content, reply=f"{self._inbox}.a.{number}")
 
-    async def _ask(self) -> None:
-        """Have a question for messages open at all times."""
-        subject = mailboxes.next_messages(self._own)
-        asked = json.dumps({"batch": _BATCH, "expires": int(_EXPIRES * 1e9)}).encode()
+    async def _ask(self, size: int) -> None:
+        """Have a question for messages open at all times, and before the first a message to oneself of at least so many bytes."""
+        subject, loop = mailboxes.next_messages(self._own), asyncio.get_running_loop()
+        open_for = {"batch": _BATCH, "expires": int(_EXPIRES * 1e9), "idle_heartbeat": int(_SIGN * 1e9)}
+        asked = json.dumps(open_for).encode()
         while True:
+            if not self._begun:
+                first = self._first + os.urandom(max(0, size - len(self._first)))
+                await self._client.publish(mailboxes.subject(self._own, self._own), first, reply=f"{self._inbox}.a.0")
             self._ask_again.clear()
-            self._question, self._left = self._question + 1, _BATCH
+            self._question, self._left, self._sign = self._question + 1, _BATCH, loop.time()
             await self._client.publish(subject, asked, reply=f"{self._inbox}.m.{self._question}")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ask_again.wait(), _EXPIRES + 5.0)
+            while not self._ask_again.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._ask_again.wait(), _SIGN)
+                if loop.time() - self._sign > _SILENCE:
+                    self.trouble = _MISSING.format("this party")
+                    self._ask_again.set()
             if self.trouble:
+                self.tried.set()
                 await asyncio.sleep(_PAUSE)
 
     async def _send_acknowledgements(self) -> None:
@@ -174,7 +179,9 @@ class Line:
             self._leaving.confirmed(int(number), _objection(message.data, status))
         elif kind == "m" and number == str(self._question) and status:
             self.trouble = _MISSING.format("this party") if status == "503" else ""
-            self._ask_again.set()
+            self._sign = asyncio.get_running_loop().time()
+            if status != "100":
+                self._ask_again.set()
 
     def _delivered(self, message: Any) -> None:
         """Take in a message, if it is one of a member to this party and this start."""
@@ -186,7 +193,7 @@ class Line:
             mark = int(found.sequence.stream), str(found.timestamp)
         except Exception:  # an address for acknowledgements that no JetStream gives
             return
-        self.trouble = ""
+        self.trouble, self._sign = "", asyncio.get_running_loop().time()
         self._left -= 1
         if self._left <= _BATCH // 4:
             self._ask_again.set()

@@ -4,9 +4,10 @@
     recv    ask the own mailbox for messages; acknowledge each when the caller calls `done`, which it does after the commit
 
 The relay is known by its whole certificate, and it knows members by theirs (`deployment.relays`). It says who sent a message: the last word of the
-subject, for which its permissions stand. Since it is not trusted itself, everything that matters is checked again by who opens the blob: greetings
-are signed, and a sealed message names its sender and receiver. A relay can read who sends to whom, when and how much; it can delay, drop, repeat
-and exchange messages, which their receivers notice or do without. It can read and change nothing.
+subject, for which its permissions stand. Since it is not trusted itself, every message has an outer seal that only its sender can make and only its
+receiver can open (`cover`), and everything that matters is checked again by who opens the blob: greetings are signed, and a sealed message names its
+sender and receiver. A relay sees who sends to whom, when and how much; it can delay, drop and repeat messages, which their receivers notice or do
+without. It can read and change nothing.
 
 Messages are sealed for one start of their receiver, so that what waits for an earlier start cannot be opened: a party that starts acknowledges all of
 it unread (`line`), and its sender seals it again. The mailbox bridges lost connections, of either end and of the relay, and not restarts. A relay that is gone is tried
@@ -21,11 +22,12 @@ import contextlib
 from sottovoce.deployment.identity import Identity, Roster
 from sottovoce.deployment.relays import Relay, mailboxes
 from sottovoce.deployment.transports.arriving import Arriving
+from sottovoce.deployment.transports.cover import Cover
 from sottovoce.deployment.transports.inbox import Inbox
 from sottovoce.deployment.transports.leaving import Leaving
 from sottovoce.deployment.transports.line import Line
 from sottovoce.deployment.transports.network_thread import NetworkThread
-from sottovoce.deployment.transports.shape import Cover, Shape
+from sottovoce.deployment.transports.shape import Shape
 from sottovoce.deployment.transports.transport import Delivery
 from sottovoce.errors import ConfigError
 
@@ -67,7 +69,7 @@ class NatsTransport:
         self._identity, self._relay, self._max_blob, self._shape = identity, relay, max_blob, shape
         others = [entry for entry in roster if entry.name != identity.name]
         self._tokens = {entry.name: mailboxes.token(entry.identity_key) for entry in others}
-        self._covers = None if shape is None else {each.name: Cover(identity, each, shape.size) for each in others}
+        self._covers = {entry.name: Cover(identity, entry) for entry in others}
         self._roster = roster
         self._thread: NetworkThread | None = None
         self._inbox: Inbox | None = None
@@ -134,18 +136,18 @@ class NatsTransport:
     async def _begin(self) -> None:
         assert self._thread is not None
         assert self._inbox is not None
-        self._leaving = Leaving(self._tokens, self._max_blob, self._relay.max_payload)
+        self._leaving = Leaving(self._covers, self._max_blob, self._relay.max_payload)
         self._arriving = Arriving(
             self._inbox,
-            self._tokens,
+            self._covers,
             self._max_blob,
             acknowledge=lambda names: line.acknowledge(names),
             soon=self._thread.soon,
-            covers=self._covers,
+            at_once=self._shape is not None,
         )
         # What goes wrong inside the library is said by `trouble`, not on the terminal.
         self._thread.loop.set_exception_handler(lambda loop, context: None)
         self._line = line = Line(self._identity, self._relay, self._tokens, self._leaving, self._arriving)
-        self._task = asyncio.ensure_future(line.run(self._shape, self._covers))
+        self._task = asyncio.ensure_future(line.run(self._shape))
         with contextlib.suppress(TimeoutError):  # it goes on by itself
             await asyncio.wait_for(line.tried.wait(), _OPENING)
