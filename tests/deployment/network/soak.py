@@ -19,6 +19,7 @@ from deployment.network.processes import Processes, fork_server
 
 PARTIES, DIMENSION = 8, 50
 UNDISTURBED = 20  # rounds between two faults, at most
+LEFT_ALONE = 30  # rounds for the beginning, the end, and those that pass while all recover
 RECOVERY_S, GROWTH, WARM = 3.0, 0.05, 200
 LONG = 1000  # rounds after which every party has a process that is old enough
 LONGEST_S = 60.0  # after which a run is given up
@@ -48,7 +49,7 @@ def faults(names: list[str], rounds: int, at_least: int, seed: int, *, relay: bo
     """What happens, one after the other, from a seed; `relay` says whether there is one to be killed."""
     chance = random.Random(seed)
     shuffled = chance.sample(names, len(names))
-    most = max(1, min(UNDISTURBED, rounds // (at_least + 1)))
+    most = max(1, min(UNDISTURBED, (rounds - LEFT_ALONE) // (at_least + 1)))
     for number in itertools.count():
         kind = chance.choices(("kill", "partition", "cut", "relay"), (5, 4, 1, 3 * relay))[0]
         after = chance.randint(max(1, most // 2), most)

@@ -182,7 +182,7 @@ class Post:
         fresh = hello.boot != neighbour.start
         neighbour.start, neighbour.refusal = hello.boot, None
         self._known(sender, wire.knows(greeting, self._session.boot), fresh=fresh)
-        if greeting.wanted:
+        if neighbour.wants_answer(greeting.wanted, fresh, self._watch.clock()):
             self._greet(sender)
         if fresh:
             self._watch.log("greeted", neighbour=sender, boot=hello.counters.get("boot"))
