@@ -10,7 +10,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Neighbouring tests share what they make, so each worker begins with half of the files and takes over from the other when it is done.
 two_workers := -n 2 --dist worksteal
 
-.PHONY: setup nats demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity bench-deployment clean
+.PHONY: setup nats faketime demo test test-slow test-exhaustive test-models fuzz faults mutants lowest lint check bench bench-federated bench-parity bench-deployment soak clean
 .DEFAULT_GOAL := check
 
 setup: $(STAMP)
@@ -27,13 +27,19 @@ nats: setup
 	  { mkdir -p $(NATS) && cd $(NATS) && apt-get download --quiet=2 nats-server 2>/dev/null && dpkg -x nats-server_*.deb . && rm nats-server_*.deb; } || \
 	  echo "nats-server is missing, and tests of the relay will fail: install a release of it, so that it is on the PATH."
 
+# A library that lets a process see another time, for tests: Debian's, unpacked and not installed.
+FAKETIME := $(VENV)/faketime
+faketime: setup
+	@test -e $(FAKETIME) || { mkdir -p $(FAKETIME) && cd $(FAKETIME) && apt-get download --quiet=2 libfaketime && dpkg -x libfaketime_*.deb . && \
+	  rm libfaketime_*.deb; } || echo "libfaketime is missing, and one test of clocks will be left out."
+
 demo: setup
 	$(BIN)/sottovoce demo
 
 test: setup nats
 	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m "not slow and not exhaustive and not models"
 
-test-slow: setup nats
+test-slow: setup nats faketime
 	$(one_thread) $(BIN)/python -m pytest $(two_workers) -m slow
 
 # Audits of every combination of algorithm, noise, law and observer that has a guarantee: seven minutes on two quiet cores.
@@ -98,6 +104,11 @@ bench-federated: setup
 # Sixteen parties as processes on this machine; some five minutes.
 bench-deployment: setup nats
 	$(one_thread) $(BIN)/python benchmarks/deployment.py
+
+# Eight parties as processes, 2,000 rounds and a hundred faults; some five minutes. make soak SOAK="--seed 2 --rounds 500 --faults 25"
+SOAK ?=
+soak: setup nats
+	$(one_thread) $(BIN)/python benchmarks/soak.py $(SOAK)
 
 # Installs diffprivlib, and the scikit-learn that it needs, into an environment of its own; some ten minutes.
 bench-parity: setup

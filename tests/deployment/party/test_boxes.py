@@ -5,6 +5,7 @@ import pytest
 
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.inbox import Inbox
+from sottovoce.deployment.party.neighbours import ANSWER_WAIT, Neighbour
 from sottovoce.deployment.party.outbox import FIRST_WAIT, LONGEST_WAIT, Outbox
 from sottovoce.deployment.party.passing import Bundle
 from sottovoce.deployment.party.statements import Claim, Statement
@@ -105,3 +106,13 @@ def test_messages_of_another_size_are_ignored():
         wire.unpacked(bytes(20))
     with pytest.raises(ProtocolError, match="a sent 16 bytes where a message of this run has 24"):
         wire.as_words(bytes(16), 3, "a")
+
+
+def test_a_repeated_greeting_is_answered_every_second_at_most_and_that_of_a_new_start_at_once():
+    one = Neighbour()
+    assert one.wants_answer(True, True, 5.0)
+    assert not one.wants_answer(True, False, 5.1)
+    assert one.wants_answer(True, True, 5.2)
+    assert not one.wants_answer(True, False, 5.1 + ANSWER_WAIT)
+    assert one.wants_answer(True, False, 5.2 + ANSWER_WAIT)
+    assert not one.wants_answer(False, True, 99.0)

@@ -80,6 +80,7 @@ def test_a_party_that_starts_again_is_found_again(opened):
     while found is None and time.monotonic() < deadline:  # one that was handed over to the old start may be lost
         ada.send("bea", b"two")
         found = again.recv(0.2)
+        found = None if found and found.blob == b"one" else found  # the broken stream may not have delivered it
     assert found.blob == b"two"
     assert found.sender == "ada"
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 FIRST_WAIT = 0.2  # seconds until a greeting is repeated
 LONGEST_WAIT = 3.0
+ANSWER_WAIT = (
+    1.0  # seconds in which repetitions of a greeting are not answered again: over a slow link many of them come at once
+)
 
 
 @dataclass(slots=True)
@@ -22,6 +25,7 @@ class Neighbour:
     wait: float = FIRST_WAIT
     settled: bool = False  # it said that it waits for no receipt
     reminded: float = -math.inf
+    answered: float = -math.inf  # when its greeting was last answered
     refusal: str | None = None  # why its last greeting was refused
     heard: float = -math.inf  # when something genuine came last
     taken: int | None = None  # exchanges that it has said to have taken
@@ -32,6 +36,13 @@ class Neighbour:
     def ready(self) -> bool:
         """Whether both ends know each other's start, so that what one seals the other can open."""
         return self.start is not None and self.knows_me
+
+    def wants_answer(self, wanted: bool, fresh: bool, now: float) -> bool:
+        """Whether a greeting is to be answered now: one of a new start always, a repeated one every second at most."""
+        if not wanted or not (fresh or now >= self.answered + ANSWER_WAIT):
+            return False
+        self.answered = now
+        return True
 
 
 class Neighbours:

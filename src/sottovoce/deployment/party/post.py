@@ -315,7 +315,7 @@ class Post:
         neighbour.start, neighbour.refusal = hello.boot, None
         neighbour.boot, neighbour.heard = hello.counters.get("boot"), self._watch.clock()
         self._known(sender, wire.knows(greeting, self._session.boot), fresh=fresh)
-        if greeting.wanted:
+        if neighbour.wants_answer(greeting.wanted, fresh, self._watch.clock()):
             self._greet(sender)
         if fresh:
             self._testimony.begin(sender)

@@ -1,11 +1,14 @@
 """Long bytes, each in a row of its own, written in place where the length is the same.
 
 A model's state has the same length in every exchange. Written over the pages that it has, it costs one write; as a new value of a row it would be
-copied twice more, and its old pages freed, wiped and found again.
+copied twice more. A connection of Python remembers every opened blob as long as it lives, though, so that what is short, and costs little to copy, is
+written as a value: SQLite puts one of the same length over the old one, too.
 """
 
 import sqlite3
 from collections.abc import Iterable
+
+LONG = 2**20  # bytes from which in place is worth being remembered
 
 
 def put(connection: sqlite3.Connection, content: memoryview, free: list[int]) -> int:
@@ -24,7 +27,9 @@ def put(connection: sqlite3.Connection, content: memoryview, free: list[int]) ->
     else:
         made = connection.execute("INSERT INTO blobs (content) VALUES (zeroblob(?))", (len(content),)).lastrowid
         number = int(made or 0)
-    if len(content):
+    if len(content) < LONG:
+        connection.execute("UPDATE blobs SET content = ? WHERE blob = ?", (content, number))
+    else:
         with connection.blobopen("blobs", "content", number) as blob:
             blob.write(content)
     return number

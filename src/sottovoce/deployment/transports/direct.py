@@ -48,8 +48,9 @@ _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # For how long an attempt to connect may go on, whatever its name: at 1 kB/s the certificates alone take some seconds.
+    ("grpc.min_reconnect_backoff_ms", 20_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
 ]
 _SERVER_OPTIONS = [
     *_OPTIONS,

@@ -1,7 +1,7 @@
 """Blobs to one other party: a queue, and one stream of gRPC that is opened again whenever it breaks.
 
 A blob is cut into parts of `PART` bytes and a shorter one, perhaps empty, which ends it. What was being sent when the stream broke is sent once more
-from its beginning; what had been handed over before may be lost with it. Where the other end cannot be reached the oldest blobs give way: who sends
+from its beginning, after the last few that had been handed over, which may be lost with it. Where the other end cannot be reached the oldest blobs give way: who sends
 keeps what is not acknowledged.
 """
 
@@ -12,11 +12,12 @@ from typing import Any
 
 import grpc
 
+from sottovoce.deployment.transports.handed_over import HandedOver
 from sottovoce.deployment.transports.waiting import Waiting
 
 METHOD = "/sottovoce.Post/Carry"
 PART = 2**20  # bytes of one message of gRPC; a shorter one ends a blob
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0  # seconds before another attempt
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 0.5  # seconds before another attempt; gRPC waits up to a second more
 _CONNECTING = 30.0  # seconds of one attempt
 
 
@@ -25,6 +26,7 @@ class Outgoing:
 
     def __init__(self, channel: grpc.aio.Channel, quota: int) -> None:
         self._channel, self._blobs = channel, Waiting(quota)
+        self._handed_over = HandedOver()
         self._more = asyncio.Event()
         self._closing = False
         self.connected = False
@@ -58,6 +60,7 @@ class Outgoing:
                 self.trouble = _words(error)
                 wait = _FIRST_WAIT if self.connected else min(2 * wait, _LONGEST_WAIT)
                 self.connected = False
+                self._take_back()
                 if self._closing:
                     return
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
@@ -82,6 +85,7 @@ class Outgoing:
             for first in range(0, len(blob) + 1, PART):
                 await call.write(blob[first : first + PART] if len(blob) >= PART else blob)
             self._blobs.forget(blob)
+            self._handed_over.put(blob)
         await call.done_writing()
         await call
 
@@ -89,6 +93,10 @@ class Outgoing:
         while not self._blobs and not self._closing and not (call and call.done()):
             self._more.clear()
             await self._more.wait()
+
+    def _take_back(self) -> None:
+        for blob in reversed(self._handed_over.taken_back()):
+            self._blobs.put_back(blob)
 
 
 def _cancelled() -> bool:
