@@ -100,6 +100,11 @@ class Loop:
         """The state after the last exchange that was taken."""
         return self._state
 
+    @property
+    def held(self) -> Arrays:
+        """What the last exchange left for later ones of its round."""
+        return self._held
+
     def awaited(self) -> list[str]:
         """Of whom something is missing, for people who look on."""
         if self._going_on is not None and (missing := self._going_on.exclusion.missing()):
@@ -148,6 +153,8 @@ class Loop:
         if (work := going_on.reduced(self._post.session)) is not None:
             self._work = work
             self._needed = all_others(work, range(self.position, work.end))
+            # A relay may have heard somebody who came back after it was voted against.
+            self._heard = {name: self._heard[name] for name in self._heard if name in work.senders(self.position)}
             self.progressed = self._watch.clock()
         state = self._state
         if self.model is None and going_on.done(self.position, self._work.end, lambda: self._book.keep_state(state)):
