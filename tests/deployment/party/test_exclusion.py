@@ -262,3 +262,13 @@ def test_a_relay_that_hears_a_party_after_the_vote_goes_on_without_it(folder) ->
     parties.play()
     assert isinstance(parties.ended.pop("agent-1"), Excluded)
     check_all_went_on(parties, {"agent-1"})
+
+
+def test_who_has_its_model_votes_without_a_neighbour_whom_only_it_knows_to_be_lost(folder) -> None:
+    """agent-3 talks to agent-2 and agent-4 alone: with both others lost or done, agent-4 has to say so."""
+    parties = Remaining(folder, run_on("graph"), minimum=3)
+    lose_when(parties, "agent-2", 4)
+    parties.play(until=lambda: parties.running["agent-4"].loop.model is not None)
+    parties.lose("agent-3")
+    parties.play()
+    check_all_went_on(parties, {"agent-2", "agent-3"})
