@@ -34,14 +34,24 @@ SILENCE = 4  # seconds
 
 
 class Draws:
-    """Own noise of one party, by its name."""
+    """Own noise and batches of one party, by its name; which gradients it was asked noise for is kept."""
 
-    def __init__(self, name: str, dimension: int) -> None:
+    def __init__(self, name: str, dimension: int, drawn: list | None = None) -> None:
         self._name, self._dimension = name, dimension
+        self._drawn = [] if drawn is None else drawn
 
     def source(self, position: int, source: int, scale: float) -> np.ndarray:
         seed = [*self._name.encode(), position]
         return np.rint(scale * np.random.default_rng(seed).standard_normal(self._dimension)).astype(np.int64)
+
+    def gradient_noise(self, round_: int, step: int, scale: float) -> np.ndarray:
+        self._drawn.append((self._name, round_, step))
+        seed = [*self._name.encode(), round_, step, 1]
+        return np.rint(scale * np.random.default_rng(seed).standard_normal(self._dimension)).astype(np.int64)
+
+    def batch(self, round_: int, step: int, records: int, size: int) -> np.ndarray:
+        seed = [*self._name.encode(), round_, step, 2]
+        return np.sort(np.random.default_rng(seed).permutation(records)[:size])
 
 
 class Kept:
@@ -101,6 +111,7 @@ class Remaining:
             problem=DESCRIBED,
         )
         self.log: list = []
+        self.drawn: list[tuple[str, int, int]] = []
         self.said: list[tuple[str, str, dict]] = []
         self.crash_at: Callable[[str, str], bool] = lambda name, moment: False
         self.stores: dict[str, Store] = {}
@@ -169,7 +180,7 @@ class Remaining:
         def work_of(session: Session):
             wiring = Wiring(run, LATTICE, PublicCoin(agreement.digest), relay_trusted=True)
             names = [member.name for member in agreement.members]
-            draws = Draws(name, run.dimension)
+            draws = Draws(name, run.dimension, self.drawn)
             if name == "relay":
                 return Kept(RelayWork(wiring, names, draws), name, self.log)
             number = int(name.removeprefix("agent-"))

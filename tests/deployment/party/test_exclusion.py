@@ -235,3 +235,40 @@ def test_the_ledger_counts_the_run_once(folder) -> None:
         totals = Ledger(store).totals()
         assert totals.runs == 1
         assert totals.spent == pytest.approx(Cost.gaussian(0.5).epsilon(1e-5))
+
+
+@pytest.mark.parametrize("committed", [3, 4, 5])
+def test_a_round_of_several_exchanges_is_gone_on_with_in_its_middle(committed, folder) -> None:
+    """Batch and noise of a round are drawn once; what was drawn stays with the run, whatever agreement holds."""
+    algorithm = sv.algorithms.muffliato(step_size=0.05, gossip_steps=3)
+    run = public_run(sv.topologies.complete(5), algorithm, sv.noise.gradient(LAW), rounds=3, batch_size=4)
+    parties = Remaining(folder, run, minimum=3, seed=committed)
+    lose_when(parties, "agent-1", committed)
+    parties.play()
+    agreement = check_all_went_on(parties, {"agent-1"})
+    for name in agreement.agents:
+        assert [drawn for drawn in parties.drawn if drawn[0] == name] == [(name, t, 0) for t in (1, 2, 3)]
+
+
+def test_a_relay_that_hears_a_party_after_the_vote_goes_on_without_it(folder) -> None:
+    parties = Remaining(folder, run_on("relay"), minimum=3)
+    parties.play(until=lambda: all(parties.committed(name) >= 1 for name in parties.names))
+    parties.cut_links = {frozenset(("agent-1", "relay"))}
+    relay = parties.running["relay"]
+    parties.play(until=lambda: bool(relay.going_on.lost))
+    parties.cut_links = {frozenset(("agent-2", "relay"))}  # its vote is missing, so that there is no cut
+    parties.play(until=lambda: relay.loop.phase == "speak")
+    parties.cut_links = set()
+    parties.play()
+    assert isinstance(parties.ended.pop("agent-1"), Excluded)
+    check_all_went_on(parties, {"agent-1"})
+
+
+def test_who_has_its_model_votes_without_a_neighbour_whom_only_it_knows_to_be_lost(folder) -> None:
+    """agent-3 talks to agent-2 and agent-4 alone: with both others lost or done, agent-4 has to say so."""
+    parties = Remaining(folder, run_on("graph"), minimum=3)
+    lose_when(parties, "agent-2", 4)
+    parties.play(until=lambda: parties.running["agent-4"].loop.model is not None)
+    parties.lose("agent-3")
+    parties.play()
+    check_all_went_on(parties, {"agent-2", "agent-3"})

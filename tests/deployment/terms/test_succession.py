@@ -14,6 +14,7 @@ from sottovoce.errors import ConfigError, IncompatibleChoice
 
 EXCLUDE = {"lost_neighbour": "exclude", "minimum_agents": 3, "exclude_after": 5, "releases": "own"}
 LAW = sv.noise.Gaussian(std=0.1)
+FIVE = sv.topologies.complete(5)
 
 
 def complete(agents: int = 5):
@@ -108,6 +109,22 @@ def test_who_remains_has_to_reach_all_others() -> None:
                 "algorithm": sv.algorithms.fedavg(step_size=0.1, agents_per_round=3),
             },
             "public coin",
+        ),
+        (
+            {
+                "topology": sv.topologies.federation(5),
+                "algorithm": sv.algorithms.fedavg(step_size=0.1),
+                "noise": sv.noise.central(LAW),
+            },
+            "counts for more",
+        ),
+        (
+            {
+                "topology": FIVE,
+                "algorithm": sv.algorithms.three_matrix(step_size=0.1, first=FIVE, middle=FIVE, last=FIVE),
+                "noise": sv.noise.gradient(LAW),
+            },
+            "weights of its own",
         ),
     ],
 )

@@ -181,10 +181,17 @@ class Book:
         """What they have signed when this agreement followed another; empty where it followed none."""
         return succession.certificate_of(self._store, self._digest)
 
-    def succeed(self, successor: Agreement, run_key: bytes, state: np.ndarray, statements: Sequence[bytes]) -> None:
-        """Go on under the agreement that follows, with the state that the last exchange left."""
-        following = (successor.digest, successor.canonical(), run_key)
-        succession.succeed(self._store, self._digest, *following, state=state, statements=statements)
+    def succeed(
+        self,
+        successor: Agreement,
+        run_key: bytes,
+        state: np.ndarray,
+        held: Mapping[str, np.ndarray],
+        statements: Sequence[bytes],
+    ) -> None:
+        """Go on under the agreement that follows, with the state that the last exchange left, and what it still holds for its round."""
+        following = succession.Following(successor.digest, successor.canonical(), run_key)
+        succession.succeed(self._store, self._digest, following, state=state, held=held, statements=statements)
 
     def seen(self, name: str, proof: Proof) -> None:
         """Take the counters of a greeting.

@@ -66,15 +66,20 @@ class Exclusion:
             roster: by whose keys statements are checked.
             kept: statements that an earlier start wrote down.
             keep: writes statements down, durably; called before anything of its own is sent.
+
+        Raises:
+            Excluded: what was written down says that all others go on without this party.
         """
         self._agreement, self._identity, self._roster, self._keep = agreement, identity, roster, keep
         self._members = tuple(member.name for member in agreement.members)
         self._agents = frozenset(agreement.agents)
+        self._end = agreement.rounds * len(agreement.learning.networks)
         self._votes: dict[str, tuple[Statement, bytes]] = {}
         self._finished: dict[str, tuple[Statement, bytes]] = {}
         self._consents: dict[str, tuple[Statement, bytes]] = {}
         for blob in kept:
             self._note(self.read(blob), blob)
+        self._notice_own_exclusion()
 
     def __repr__(self) -> str:
         return f"<Exclusion of {', '.join(sorted(self.lost)) or 'nobody'}>"
@@ -214,6 +219,11 @@ class Exclusion:
         names = self._named(lost)
         if party in names or not names <= self._agents or bool(names) == (kind == "finished"):
             raise Malformed(f"{party} names nobody, itself, or somebody who is no agent as lost; it is ignored.")
+        if len(self._agents - names) < self._agreement.minimum_agents:
+            raise Malformed(f"{party} would go on with fewer agents than the agreement needs; it is ignored.")
+        least = self._end - 1 if kind == "finished" else 0
+        if not least <= position < self._end:
+            raise Malformed(f"{party} speaks of exchange {position} of a run with {self._end}; it is ignored.")
         return Statement(kind, digest, party, names, position, successor)
 
     def _sign(self, statement: Statement) -> None:
@@ -288,7 +298,7 @@ def unbundled(blob: bytes) -> list[bytes]:
     """
     found: list[bytes] = []
     at = 1
-    while at < len(blob) and len(found) <= 2 * MOST_MEMBERS:
+    while at < len(blob) and len(found) <= 3 * MOST_MEMBERS:
         size = int.from_bytes(blob[at : at + 2], "big")
         found.append(blob[at + 2 : at + 2 + size])
         at += 2 + size
@@ -318,6 +328,6 @@ def _are_fields(fields: list[Any]) -> bool:
     types = (str, bytes, str, bytes, int, bytes, bytes)
     if len(fields) != len(types) or any(type(field) is not each for field, each in zip(fields, types, strict=True)):
         return False
-    kind, _, _, lost, position, successor, _ = fields
+    kind, _, _, lost, _, successor, _ = fields
     sizes = {"vote": 0, "finished": 0, "consent": 32}
-    return kind in sizes and len(successor) == sizes[kind] and len(lost) == _BYTES and -1 <= position < 2**63
+    return kind in sizes and len(successor) == sizes[kind] and len(lost) == _BYTES

@@ -101,6 +101,11 @@ class Loop:
         """The state after the last exchange that was taken."""
         return self._state
 
+    @property
+    def held(self) -> Arrays:
+        """What the last exchange left for later ones of its round."""
+        return self._held
+
     def awaited(self) -> list[str]:
         """Of whom something is missing, for people who look on."""
         if self._going_on is not None and (missing := self._going_on.exclusion.missing()):
@@ -144,12 +149,14 @@ class Loop:
         if going_on is None or self.phase == "done":
             return
         idle = self._watch.clock() - self.progressed
-        # Who has its model waits for acknowledgements alone, and votes for others' sake only.
-        awaited = self.awaited() if self.model is None else ()
+        # Who has its model waits for acknowledgements alone, and votes for others' sake only: as they do, and without whoever lets them wait for a vote.
+        awaited = self.awaited() if self.model is None else going_on.exclusion.missing()
         going_on.look(awaited, min(self._book.committed, self._work.end - 1), idle)
         if (work := going_on.reduced(self._post.session)) is not None:
             self._work = work
             self._needed = all_others(work, range(self.position, work.end))
+            # A relay may have heard somebody who came back after it was voted against.
+            self._heard = {name: self._heard[name] for name in self._heard if name in work.senders(self.position)}
             self.progressed = self._watch.clock()
         state = self._state
         if self.model is None and going_on.done(self.position, self._work.end, lambda: self._book.keep_state(state)):

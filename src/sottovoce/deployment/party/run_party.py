@@ -306,7 +306,7 @@ def _following(loop: Loop, book: Book, going_on: GoingOn | None, watch: Onlooker
     assert going_on.following is not None  # the loop has ended for it
     following = going_on.following
     watch.moment("before going on")
-    book.succeed(following.agreement, new_run_key(), loop.state, going_on.exclusion.statements())
+    book.succeed(following.agreement, new_run_key(), loop.state, loop.held, going_on.exclusion.statements())
     watch.moment("after going on")
     watch.log("goes on", without=sorted(going_on.lost), after=loop.position - 1)
     return following

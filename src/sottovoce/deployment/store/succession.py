@@ -3,7 +3,8 @@
 Nothing of it is sent before it is written down here. A run that goes on keeps its place in the ledger: its reservation covers both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,24 @@ from sottovoce.deployment.store.store import HELD, STATE, TAKEN, Store
 _STATEMENTS, _CERTIFICATE, _AFTER = "statements", "certificate", "after"
 
 
+class Following(NamedTuple):
+    """The agreement under which a run goes on."""
+
+    digest: bytes
+    agreement: bytes  # canonical
+    run_key: bytes  # private, of this party
+
+    def __repr__(self) -> str:
+        return f"<Following: {self.digest.hex()[:16]}>"  # a key belongs on no screen
+
+
 def succeed(
     store: Store,
     digest: bytes,
-    successor: bytes,
-    agreement: bytes,
-    run_key: bytes,
+    following: Following,
     *,
     state: np.ndarray,
+    held: Mapping[str, np.ndarray],
     statements: Sequence[bytes],
 ) -> None:
     """Let a run go on under another agreement, in one transaction: its reservation, its position and its state stay, its keys and messages end.
@@ -29,10 +40,9 @@ def succeed(
     Args:
         store: open for writing.
         digest: of the agreement that ends.
-        successor: of the one that follows.
-        agreement: its canonical bytes.
-        run_key: the private key of this party for it.
+        following: the one that follows.
         state: after the last exchange, taken.
+        held: by the last exchange, for later ones of its round: what was drawn for a round is drawn once.
         statements: by which all who remain have signed it.
 
     Raises:
@@ -50,11 +60,20 @@ def succeed(
         connection.execute(
             "INSERT INTO runs (digest, name, agreement, run_key, entry, status, boots, position, spent) "
             "VALUES (?, ?, ?, ?, ?, 'running', 0, ?, ?)",
-            (successor, name, put(connection, memoryview(agreement), []), run_key, entry, position, spent),
+            (
+                following.digest,
+                name,
+                put(connection, memoryview(following.agreement), []),
+                following.run_key,
+                entry,
+                position,
+                spent,
+            ),
         )
-        following = number_of(connection, successor)
-        keep_arrays(connection, following, STATE, {"": state})
-        keep_arrays(connection, following, _CERTIFICATE, _arrays(statements) | {_AFTER: np.array([position])})
+        next_run = number_of(connection, following.digest)
+        keep_arrays(connection, next_run, STATE, {"": state})
+        keep_arrays(connection, next_run, HELD, held)
+        keep_arrays(connection, next_run, _CERTIFICATE, _arrays(statements) | {_AFTER: np.array([position])})
 
 
 def keep_statements(store: Store, digest: bytes, statements: Sequence[bytes]) -> None:

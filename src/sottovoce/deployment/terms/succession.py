@@ -7,7 +7,8 @@
 Who vanishes, and when, may depend on what was sent. That costs nothing where every agent goes on from what it sent: then its next message is a
 function of what everybody has said, of one gradient and of fresh noise, whatever weights were used to combine and whoever was left out (docs/guarantees.md,
 "Lost neighbours"). So exclusion is for schemes of that kind alone. Noise that cancels, in the centroid or between two agents, is refused: a
-neighbour of the lost agent has sent noise whose counterpart never comes. Masks that cancel at a receiver are refused for the same reason.
+neighbour of the lost agent has sent noise whose counterpart never comes. Masks that cancel at a receiver are refused for the same reason. Noise of a relay is
+refused too: what agents have sent it is averaged without the lost, in which each of them counts for more than was reserved, and no agent can hold that back.
 """
 
 from collections.abc import Sequence
@@ -44,9 +45,14 @@ def check_exclusion(run: PublicRun) -> None:
             "links or agents are drawn by a public coin that counts all agents, and those who remain would draw others in the middle of a round. Use fixed or listed "
             'links and let all agents take part, or lost_neighbour = "wait" or "stop".'
         )
-    if any(one is not run.topology for one in used):
+    if any(exchange.weights is not None for exchange in algorithm.exchanges):
         raise IncompatibleChoice(
             f'\'{algorithm.name}\' brings weights of its own, in which nobody\'s weight can be given back. Use lost_neighbour = "wait" or "stop".'
+        )
+    if noise.needs_relay:
+        raise IncompatibleChoice(
+            f"the relay adds the noise of '{noise.name}' to an average in which everybody who is left counts for more than was reserved, and what it has read it may average without the lost before anybody can object. "
+            f"{_INSTEAD}"
         )
     if noise.promises or _shared(run):
         raise IncompatibleChoice(
