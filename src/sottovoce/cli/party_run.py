@@ -74,7 +74,7 @@ def party_run(
     from sottovoce.deployment.identity import load_identity
     from sottovoce.deployment.party import Operation, stop_on_signals
     from sottovoce.deployment.party.health import health_address
-    from sottovoce.experiments import prepare_joining, read, results_folder
+    from sottovoce.experiments import check_line, prepare_joining, read, results_folder
 
     name, keys, store = _needed(name, keys, store)
     if health:
@@ -89,7 +89,8 @@ def party_run(
     with _opened(store, joining) as opened:
         folder = out or Path("parties") / joining.agreement.run / name
         transport = _transport(identity, members, listen, relay, shape)  # refuses a key that the roster does not list
-        place = _place(identity, members, opened, folder, transport)
+        place = _place(identity, members, opened, folder, transport, relayed=relay is not None)
+        check_line(joining, relayed=place.relayed)
         if accept is None:
             _ask(joining, opened, explain=explain, as_json=as_json, notes=notes)
         _check_accepted(joining, accept)
@@ -164,12 +165,12 @@ def _transport(identity: Any, members: "Roster", listen: str, relay: Path | None
     return NatsTransport(identity, members, load_relay(relay), shape=None if shape is None else read_shape(shape))
 
 
-def _place(identity: Any, members: "Roster", store: "Store", folder: Path, transport: Any) -> Any:
+def _place(identity: Any, members: "Roster", store: "Store", folder: Path, transport: Any, *, relayed: bool) -> Any:
     from sottovoce.deployment.party import Place
 
     return Place(
-        identity=identity, roster=members, store=store, transport=transport, folder=folder, trouble=transport.trouble
-    )
+        identity=identity, roster=members, store=store, transport=transport, folder=folder, trouble=transport.trouble, relayed=relayed
+    )  # fmt: skip
 
 
 def _check_accepted(joining: "Joining", accept: str | None) -> None:
@@ -247,6 +248,9 @@ def _terms(joining: "Joining", ledger: "Ledger") -> dict[str, Any]:
         "unit": protection.unit,
         "adjacency": protection.adjacency,
         "time_limit": agreed.time_limit,
+        "lost_neighbour": agreed.lost_neighbour,
+        "minimum_agents": agreed.minimum_agents,
+        "exclude_after": agreed.exclude_after,
     }
     if joining.deployed is None:
         return value
@@ -290,6 +294,7 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
             "how long",
             f"{value['rounds']} rounds, {value['parameters']} numbers in a message; waits {value['time_limit']} s for others",
         ),
+        ("if somebody is lost", _if_lost(value)),
         ("who gets a model", given),
     ]
     if "epsilon" in value:
@@ -314,6 +319,14 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
     else:
         rows.append(("what it costs", f"nothing: a {value['role']} has no records"))
     return [*rows, ("digest", value["digest"])]
+
+
+def _if_lost(value: dict[str, Any]) -> str:
+    return {
+        "wait": "everybody waits, and goes on when it is back",
+        "stop": f"the run ends after {value['time_limit']} s; what it cost stays spent",
+        "exclude": f"after {value['exclude_after']} s of silence the others go on without it, at least {value['minimum_agents']} of them",
+    }[value["lost_neighbour"]]
 
 
 def _take_part(

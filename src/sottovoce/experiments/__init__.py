@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from sottovoce.experiments.comparison.result import Comparison, Row, aligned
     from sottovoce.experiments.demo import Demonstration, run_demo
     from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
-    from sottovoce.experiments.joining import Joining, prepare_joining, run_cost, take_part, write_own_model
+    from sottovoce.experiments.joining import Joining, check_line, prepare_joining, run_cost, take_part, write_own_model
     from sottovoce.experiments.own_records import own_guarantee, own_problem, own_sensitivity
     from sottovoce.experiments.predict import model_in, predict_file, write_predictions
     from sottovoce.experiments.rehearsing import Outcome, Rehearsal, outcome_of, prepare_rehearsal
@@ -95,7 +95,7 @@ __getattr__ = imported_later(
         "comparison.result": ("Comparison", "Row", "aligned"),
         "demo": ("Demonstration", "run_demo"),
         "gradients": ("PERCENTILES", "gradient_norms"),
-        "joining": ("Joining", "prepare_joining", "run_cost", "take_part", "write_own_model"),
+        "joining": ("Joining", "check_line", "prepare_joining", "run_cost", "take_part", "write_own_model"),
         "own_records": ("own_guarantee", "own_problem", "own_sensitivity"),
         "predict": ("model_in", "predict_file", "write_predictions"),
         "rehearsing": ("Outcome", "Rehearsal", "outcome_of", "prepare_rehearsal"),

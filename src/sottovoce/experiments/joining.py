@@ -24,7 +24,7 @@ from sottovoce.deployment.party import AgentWork, Course, GoesOn, Place, Progres
 from sottovoce.deployment.privacy import Cost, Deployed
 from sottovoce.deployment.store import Meter, Reservation, RunRecord
 from sottovoce.deployment.terms import Agreement, Coin, PublicCoin, check_exclusion
-from sottovoce.errors import BudgetExhausted, ConfigError, ProtocolError
+from sottovoce.errors import BudgetExhausted, ConfigError, IncompatibleChoice, ProtocolError
 from sottovoce.experiments.agreed import agents_of, agreement_on, members_of
 from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.guarantee_words import in_words
@@ -133,6 +133,22 @@ def prepare_joining(config: Config, roster: Roster, name: str, data: Path | None
     return Joining(config=config, name=name, agreement=agreed, parts=parts, problem=problem, deployed=deployed)
 
 
+def check_line(joining: Joining, *, relayed: bool) -> None:
+    """Refuse masks that are counted on where whoever carries the messages could help the board.
+
+    A board that keeps a publication back, together with a relay that keeps it from the neighbours, could have the masks revealed that hide it.
+
+    Raises:
+        IncompatibleChoice: with what to do.
+    """
+    masked = joining.parts.run.algorithm.aggregation is not None
+    if relayed and masked and joining.agreement.collude != "all":
+        raise IncompatibleChoice(
+            f"under GOPA with collude = {joining.agreement.collude} masks are counted on, and over a relay they hide nothing from a board that conspires with it. Nothing was sent. Agree "
+            f'on collude = "all", or let the parties talk directly, without --relay.'
+        )
+
+
 def run_cost(joining: Joining, ledger: Ledger) -> Cost:
     """What the ledger would keep of a run: of Laplace noise the pure epsilon, or a pair with a share of delta where that adds less."""
     if joining.deployed is None:
@@ -169,6 +185,7 @@ def take_part(
         ConfigError: the run began with another file of records.
         ProtocolError, StoreError: as `run_party`.
     """
+    check_line(joining, relayed=place.relayed)
     agreed, ledger = joining.agreement, Ledger(place.store)
     records = _digest_of(joining.problem, ledger)
     _refuse_other_records(ledger, agreed, records, data)

@@ -74,6 +74,7 @@ class Place:
         folder: where the log and the measures go.
         trouble: name -> why a party cannot be reached at the moment, as far as the transport knows; empty: nothing is known.
         operation: how its process is operated.
+        relayed: whether somebody else carries the blobs, who may keep some back.
     """
 
     identity: Identity
@@ -83,6 +84,7 @@ class Place:
     folder: Path
     trouble: Callable[[str], str] = lambda name: ""
     operation: Operation = field(default_factory=Operation)
+    relayed: bool = False
 
     def __repr__(self) -> str:
         return f"<Place of {self.identity.name} among {len(self.roster)} members>"

@@ -56,6 +56,7 @@ def _take_part(folder: Path, name: str) -> None:
             store=store,
             transport=transport_of(folder, identity, roster),
             folder=folder / name,
+            relayed=(folder / RELAY).exists(),
         )
         served = take_part(joining, place, data=None, progress=progress, **_drawing(joining, folder))
     _tell(event="done", unacknowledged=served.unacknowledged, memory=memory_kb())
