@@ -87,10 +87,23 @@ def test_a_relay_that_was_killed_is_found_again(own, opened, keep_disk):
 
 
 @pytest.mark.slow
+def test_a_relay_that_hangs_is_given_up_and_found_again(own, opened):
+    ada, bea = opened("ada", own.address), opened("bea", own.address)
+    own.pause()
+    try:
+        ada.send("bea", b"meanwhile")
+        until(lambda: "does not answer" in bea.trouble("ada"), 20.0)
+    finally:
+        own.resume()
+    assert bea.recv(10).blob == b"meanwhile"
+
+
+@pytest.mark.slow
 def test_what_a_party_without_a_connection_is_sent_waits_at_the_relay(own, opened):
     """Both ends lose the relay; one of them, and what it sends, comes back first."""
     ada, bea = opened("ada", own.address), opened("bea", own.address)
     bea._thread.loop.call_soon_threadsafe(lambda: setattr(bea._line, "_relay", dataclasses.replace(own.address, address="127.0.0.1:1")))  # fmt: skip
+    until(lambda: waiting(own, "bea") == 0)  # it has acknowledged its message to itself
     own.kill()
     own.start()
     until(lambda: not ada.trouble("bea"))

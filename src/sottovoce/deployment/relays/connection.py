@@ -29,6 +29,7 @@ except ImportError as error:
 
 CONNECTING = 5  # seconds for each step on the way to a connection
 _PING = 10  # seconds between two signs of life; after three without an answer the connection is given up
+_ENDING = 2.0  # seconds for the end of a connection
 _LOOK = 0.2  # seconds between two looks at a connection
 _BESIDE_PAYLOAD = 2**16  # bytes of a control line, headers and what was read ahead
 
@@ -104,6 +105,13 @@ async def until_closed(client: Client) -> None:
     reading = client._reading_task
     while client.is_connected and reading is not None and not reading.done():
         await asyncio.wait({reading}, timeout=_LOOK)
+
+
+async def end(client: Client) -> None:
+    """End a connection, however the other end is."""
+    with contextlib.suppress(Exception):  # whatever the library meets on the way
+        await asyncio.wait_for(client.close(), _ENDING)
+    _abandon(client)
 
 
 def shown_certificate(client: Client) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any
 
 from sottovoce.deployment.identity import Identity
 from sottovoce.deployment.relays import Relay, mailboxes
-from sottovoce.deployment.relays.connection import connect, in_words, until_closed
+from sottovoce.deployment.relays.connection import connect, end, in_words, until_closed
 from sottovoce.deployment.transports.arriving import Arriving
 from sottovoce.deployment.transports.leaving import Leaving
 from sottovoce.deployment.transports.shape import Shape
@@ -28,7 +28,8 @@ _LASTED = 5.0  # seconds after which a connection counts as good
 _BATCH = 64  # messages asked for at a time
 _EXPIRES = 20.0  # seconds that a question stays open
 _SIGN = 0.5  # seconds between two signs that a mailbox with nothing in it gives
-_SILENCE = 3 * _SIGN  # seconds after which there is no such mailbox
+_SILENCE = 3 * _SIGN  # seconds after which there is no such mailbox, if the relay still answers
+_ANSWER = 5  # seconds in which a relay that is there answers
 _PAUSE = 0.3  # seconds before the next question where there is no mailbox
 _PROGRESS = 20.0  # seconds between two signs that messages are being worked on: a third of what the relay waits
 _MOST_ACKNOWLEDGEMENTS = 2**16  # that wait for a connection
@@ -125,8 +126,7 @@ class Line:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._leaving.disconnected()
-            with contextlib.suppress(Exception):
-                await client.close()
+            await end(client)
 
     async def _publish(self, to: str, content: bytes, number: int) -> None:
         subject = mailboxes.subject(self._tokens[to], self._own)
@@ -148,6 +148,7 @@ class Line:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._ask_again.wait(), _SIGN)
                 if loop.time() - self._sign > _SILENCE:
+                    await self._client.flush(_ANSWER)  # raises where the relay itself is silent
                     self.trouble = _MISSING.format("this party")
                     self._ask_again.set()
             if self.trouble:

@@ -10,10 +10,11 @@ sender and receiver. A relay sees who sends to whom, when and how much; it can d
 without. It can read and change nothing.
 
 Messages are sealed for one start of their receiver, so that what waits for an earlier start cannot be opened: a party that starts acknowledges all of
-it unread (`line`), and its sender seals it again. The mailbox bridges lost connections, of either end and of the relay, and not restarts. A relay that is gone is tried
-again for ever; what is lost with its disk is sent again by who sent it.
+it unread (`line`), and its sender seals it again. The mailbox bridges lost connections, of either end and of the relay, and not restarts. A relay that
+is gone is tried again for ever; what is lost with its disk is sent again by who sent it.
 
-What a malicious relay can make a party hold: for each other member what `arriving` says, and once `max_payload` of a message that does not end.
+What a malicious relay can make a party hold: for each other member what `arriving` says, 128 messages that were read and not looked at yet, and once
+`max_payload` of a message that does not end.
 """
 
 import asyncio
