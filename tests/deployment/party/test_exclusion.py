@@ -272,3 +272,15 @@ def test_who_has_its_model_votes_without_a_neighbour_whom_only_it_knows_to_be_lo
     parties.lose("agent-3")
     parties.play()
     check_all_went_on(parties, {"agent-2", "agent-3"})
+
+
+def test_who_has_voted_commits_nothing_before_the_cut_is_known(folder) -> None:
+    """All words of the next exchange are there, but a vote is missing: who has voted waits for it."""
+    parties = Remaining(folder, run_on("complete"), minimum=3)
+    parties.play(until=lambda: all(parties.committed(name) >= 1 for name in parties.names))
+    parties.cut_links = {frozenset(("agent-0", "agent-1"))}
+    parties.play(until=lambda: bool(parties.running["agent-0"].going_on.lost))
+    voted_at = parties.running["agent-0"].going_on.exclusion.voted_at
+    parties.cut_links = set()
+    parties.play(seconds=20)
+    assert parties.committed("agent-0") == voted_at
