@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -286,4 +287,43 @@ def test_three_parties_learn_together_and_the_ledgers_say_so(sottovoce, wards):
             assert totals.runs == 1
             assert 0 < totals.spent <= totals.reserved * (1 + 1e-9) <= 20.0
     again = sottovoce(*words_of("east", "--accept", digest))
+    assert again.exit_code == 0, again.output
+
+
+@pytest.mark.slow
+def test_two_wards_finish_without_the_third_that_is_killed_for_good(sottovoce, wards):
+    agreed = (
+        "deployment.lost_neighbour=exclude", "deployment.minimum_agents=2", "deployment.exclude_after=3", "experiment.rounds=400", "noise.std=4",
+    )  # fmt: skip
+    asked = sottovoce(*words_of("east"), *agreed)
+    assert "after 3 s of silence the others go on without it" in " ".join(asked.stdout.split())
+    digest = json.loads(sottovoce(*words_of("east", "--json"), *agreed).stdout)["digest"]
+    processes = {
+        name: subprocess.Popen(
+            [sys.executable, "-c", "from sottovoce.cli import main; main()", *words_of(name, "--accept", digest, "--json"), *agreed],
+            cwd=wards, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ,
+        )
+        for name in NAMES
+    }  # fmt: skip
+    log = wards / "parties" / "wards-1" / "west" / "metrics.jsonl"
+    until = time.monotonic() + 90
+    while time.monotonic() < until and not (log.exists() and log.stat().st_size > 0):
+        time.sleep(0.05)
+    processes["west"].kill()
+    processes["west"].communicate()
+    models = []
+    for name in ("east", "north"):
+        out, err = processes[name].communicate(timeout=120)
+        assert processes[name].returncode == 0, err
+        models.append((wards / json.loads(out)["folder"] / "model.safetensors").read_bytes())
+        with Store.open(wards / f"{name}.ledger", writer=False) as store:
+            assert len(store.runs()) == 2
+            totals = Ledger(store).totals()
+            assert totals.runs == 1
+            assert totals.spent == pytest.approx(totals.reserved, rel=1e-6)
+        events = [
+            json.loads(line) for line in (wards / "parties/wards-1" / name / "log.jsonl").read_text().splitlines()
+        ]
+        assert [event["without"] for event in events if event["event"] == "goes on"] == [["west"]]
+    again = sottovoce(*words_of("east", "--accept", digest), *agreed)
     assert again.exit_code == 0, again.output
