@@ -290,7 +290,9 @@ def main() -> int:
     over = ("grpc", "nats") if asked.transport == "both" else (asked.transport,)
     for found, *again in zip(*(measure(chosen, asked.model, each) for each in over), strict=True):
         rows.append(found | {"equal": all(other["models"] == found["models"] for other in again)})
-        print(in_words(found), "" if rows[-1]["equal"] else "  NOT EQUAL over a relay", flush=True)
+        print(in_words(found), flush=True)
+        if not rows[-1]["equal"]:
+            print("  its models over a relay are NOT EQUAL", flush=True)
     wrong = [found["combination"] for found in rows if beyond(found)]
     print("", *summary(rows), sep="\n")
     print(f"beyond the bound: {len(wrong)}; {time.monotonic() - begun:.0f} seconds, load {os.getloadavg()[0]:.1f}")
