@@ -212,6 +212,8 @@ def _erase(asked: _Asked, file: str, name: str) -> None:
 
 def _run_called(store: "Store", name: str) -> "RunRecord":
     found = [run for run in store.runs() if name in (run.name, run.digest.hex())]
+    if len({run.entry for run in found}) == 1:
+        found = found[-1:]  # one run, which went on without somebody who was lost: as it stands
     if len(found) != 1:
         names = ", ".join(run.name for run in store.runs()) or "none"
         raise ConfigError(
