@@ -9,7 +9,7 @@ import pytest
 from experiments.parties import HOSPITALS, config, write_files
 from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.ledger import Ledger, create_ledger
-from sottovoce.deployment.party import OthersMissing, Place, RunEnded
+from sottovoce.deployment.party import Place, RunEnded
 from sottovoce.deployment.privacy import Cost
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.transports import MemoryNetwork
