@@ -198,6 +198,22 @@ def test_an_excluded_party_that_comes_back_is_told_and_stops(folder) -> None:
     check_all_went_on(parties, {"agent-1"})
 
 
+def test_who_comes_back_after_two_exclusions_is_told_too(folder) -> None:
+    parties = Remaining(folder, run_on("complete", rounds=60), minimum=3)
+    lose_when(parties, "agent-1", 2)
+    parties.play(until=lambda: all(one.course.agreement.continues for one in parties.running.values()))
+    lose_when(parties, "agent-4", 8)
+    twice = ("agent-4",)
+    parties.play(
+        until=lambda: all(one.course.agreement.continues.excluded == twice for one in parties.running.values())
+    )
+    parties.gone.discard("agent-1")
+    parties.start("agent-1")
+    parties.play()
+    assert isinstance(parties.ended.pop("agent-1"), Excluded)
+    check_all_went_on(parties, {"agent-1", "agent-4"})
+
+
 def test_who_is_heard_of_by_somebody_is_not_left_out(folder) -> None:
     """One cut link stalls the run; the other neighbours still hear the party, so that nobody goes on without it."""
     parties = Remaining(folder, run_on("complete"), minimum=3)
