@@ -11,8 +11,8 @@ from deployment.store.stores import RUN_KEY, exchange
 from sottovoce.accounting import gaussian
 from sottovoce.deployment.identity import new_identity
 from sottovoce.deployment.privacy import Cost
-from sottovoce.deployment.store import Store
-from sottovoce.deployment.store.succession import certificate_of, succeed
+from sottovoce.deployment.store import Store, succession
+from sottovoce.deployment.store.succession import Following, certificate_of, succeed
 
 CREATE = (
     "ledger",
@@ -141,6 +141,19 @@ def test_a_run_that_nobody_goes_on_with_is_erased_and_keeps_its_cost(sottovoce, 
     assert "is closed" in sottovoce("ledger", "erase", created, "run 1").stderr
 
 
+def test_a_run_that_went_on_without_somebody_is_erased_by_its_name(sottovoce, created):
+    """It stands twice in the store, under the agreement that ended and under the one that followed."""
+    with Store.open(created) as store:
+        begun(store, 1, Cost.gaussian(0.5))
+        store.commit(b"\1" * 32, 0, **{**exchange(0), "spent": Cost.gaussian(0.1).describe()})
+        following = succession.Following(b"\2" * 32, b"the next agreement", RUN_KEY)
+        succession.succeed(store, b"\1" * 32, following, state=np.zeros((1, 3), np.int64), held={}, statements=[])
+    assert RUN_KEY in created.read_bytes()
+    told = sottovoce("ledger", "erase", created, "run 1")
+    assert told.exit_code == 0, told.stderr
+    assert RUN_KEY not in created.read_bytes()
+
+
 def test_a_head_is_checked_with_exit_code_one_against(sottovoce, created, tmp_path):
     content = created.read_bytes()
     with Store.open(created) as store:
@@ -183,7 +196,8 @@ def test_a_run_that_went_on_without_somebody_is_one_run(sottovoce, created):
         begun(store, 1, Cost.gaussian(0.5))
         store.commit(b"\1" * 32, 3, **{**exchange(3), "spent": Cost.gaussian(0.2).describe()})
         state = np.ones((1, 5), dtype=np.int64)
-        succeed(store, b"\1" * 32, b"\2" * 32, b"what follows", RUN_KEY, state=state, statements=[b"signed"])
+        following = Following(b"\2" * 32, b"what follows", RUN_KEY)
+        succeed(store, b"\1" * 32, following, state=state, held={}, statements=[b"signed"])
         assert certificate_of(store, b"\2" * 32) == [b"signed"]
         assert store.outgoing(b"\1" * 32) == []
     value = json.loads(sottovoce("ledger", created, "--json").stdout)

@@ -75,6 +75,16 @@ class Kept:
         return after
 
 
+class Written(Book):
+    """The pages of a run, with a record of what was written down, and so may have been sent."""
+
+    written: list[tuple[str, int]]
+
+    def commit(self, position, state, held, outgoing, run_keys) -> None:
+        super().commit(position, state, held, outgoing, run_keys)
+        self.written.append((self._identity.name, position))
+
+
 class Remaining:
     """All parties of one run under lost_neighbour = "exclude"."""
 
@@ -111,6 +121,7 @@ class Remaining:
             problem=DESCRIBED,
         )
         self.log: list = []
+        self.written: list[tuple[str, int]] = []
         self.drawn: list[tuple[str, int, int]] = []
         self.said: list[tuple[str, str, dict]] = []
         self.crash_at: Callable[[str, str], bool] = lambda name, moment: False
@@ -164,10 +175,11 @@ class Remaining:
             log=lambda event, **values: self.said.append((name, event, values)),
         )
         work = course.work_of(session)
-        book = Book(
+        book = Written(
             store, agreement.digest, identity, self.roster, hears_first=work.hears_first, end=work.end,
             spent=course.spent,
         )  # fmt: skip
+        book.written = self.written
         session.remember(book.run_keys)
         testimony = Testimony(session, work, book.statements)
         post = Post(session, wire, Neighbours(all_others(work, range(work.end))), book, watch, testimony)

@@ -42,14 +42,9 @@ def check_all_went_on(parties: Remaining, lost: set[str]) -> Agreement:
 
 
 def check_said_once(parties: Remaining) -> None:
-    """No party has committed two versions of an exchange: what it prepared again after a crash it had not sent."""
-    committed: dict[tuple[str, int], dict] = {}
-    for name in parties.names:
-        prepared = [entry for entry in parties.log if entry[:2] == ("prepared", name)]
-        for _, _, position, words in prepared:
-            known = committed.setdefault((name, position), words)
-            # The same noise is drawn for the same name and position in this test, so that words differ only by state or receivers.
-            assert all(known.get(to, word) == word for to, word in words.items()) or parties.crashes
+    """No party has written down an exchange twice, under whatever agreement and after whatever crash: what it prepared and did not write down it has not sent."""
+    assert len(parties.written) == len(set(parties.written))
+    assert {name for name, _ in parties.written} <= set(parties.names)
 
 
 def check_taken(parties: Remaining) -> None:
@@ -201,6 +196,22 @@ def test_an_excluded_party_that_comes_back_is_told_and_stops(folder) -> None:
     assert "comes back in a new run only" in str(parties.ended["agent-1"])
     del parties.ended["agent-1"]
     check_all_went_on(parties, {"agent-1"})
+
+
+def test_who_comes_back_after_two_exclusions_is_told_too(folder) -> None:
+    parties = Remaining(folder, run_on("complete", rounds=60), minimum=3)
+    lose_when(parties, "agent-1", 2)
+    parties.play(until=lambda: all(one.course.agreement.continues for one in parties.running.values()))
+    lose_when(parties, "agent-4", 8)
+    twice = ("agent-4",)
+    parties.play(
+        until=lambda: all(one.course.agreement.continues.excluded == twice for one in parties.running.values())
+    )
+    parties.gone.discard("agent-1")
+    parties.start("agent-1")
+    parties.play()
+    assert isinstance(parties.ended.pop("agent-1"), Excluded)
+    check_all_went_on(parties, {"agent-1", "agent-4"})
 
 
 def test_who_is_heard_of_by_somebody_is_not_left_out(folder) -> None:

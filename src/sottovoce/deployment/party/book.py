@@ -178,8 +178,8 @@ class Book:
         return succession.statements_of(self._store, self._digest)
 
     def certificate(self) -> list[bytes]:
-        """What they have signed when this agreement followed another; empty where it followed none."""
-        return succession.certificate_of(self._store, self._digest)
+        """What they have signed when this agreement followed another, and that one a third; empty where it followed none."""
+        return succession.certificates_of(self._store, self._digest)
 
     def succeed(
         self,

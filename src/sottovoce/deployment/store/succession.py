@@ -94,6 +94,13 @@ def certificate_of(store: Store, digest: bytes) -> list[bytes]:
     return [array.tobytes() for name, array in sorted(kept.items()) if name != _AFTER]
 
 
+def certificates_of(store: Store, digest: bytes) -> list[bytes]:
+    """The same of this agreement and of all before it: the runs of one entry of the ledger are one run."""
+    run = store.run(digest)
+    earlier = [other.digest for other in store.runs() if run is not None and other.entry == run.entry]
+    return [blob for each in earlier for blob in certificate_of(store, each)]
+
+
 def followed_after(store: Store, digest: bytes) -> int:
     """The last exchange under the agreement that this one followed; -1 where it followed none."""
     kept = _kept(store, digest, _CERTIFICATE).get(_AFTER)
