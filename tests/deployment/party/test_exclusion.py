@@ -7,6 +7,8 @@ import sottovoce as sv
 from deployment.agent.cases import FEDERATION, GRAPH, LATTICE, LAW, public_run
 from deployment.party.remaining import Remaining
 from sottovoce.deployment.party import Excluded
+from sottovoce.deployment.party.doubts import out_of_reach
+from sottovoce.deployment.party.exclusion import Exclusion, SecondSelf
 from sottovoce.deployment.store import Store
 from sottovoce.deployment.terms import Agreement
 
@@ -286,12 +288,75 @@ def test_who_has_its_model_votes_without_a_neighbour_whom_only_it_knows_to_be_lo
 
 
 def test_who_has_voted_commits_nothing_before_the_cut_is_known(folder) -> None:
-    """All words of the next exchange are there, but a vote is missing: who has voted waits for it."""
+    """All words of the next exchange are there, but others, who hear the party in question, do not vote: who has voted waits."""
+    parties = Remaining(folder, run_on("complete"), minimum=3)
+    parties.play(until=lambda: all(parties.committed(name) >= 1 for name in parties.names))
+    voted_at = parties.committed("agent-0")
+    assert parties.running["agent-0"].going_on.exclusion.vote({"agent-1"}, voted_at)
+    parties.play(seconds=20)
+    assert parties.committed("agent-0") == voted_at
+
+
+@pytest.mark.parametrize("seconds", [6, 20])
+def test_a_link_that_heals_leaves_nothing_behind(seconds, folder) -> None:
+    """Nobody has voted meanwhile, so that the run goes on with everybody."""
     parties = Remaining(folder, run_on("complete"), minimum=3)
     parties.play(until=lambda: all(parties.committed(name) >= 1 for name in parties.names))
     parties.cut_links = {frozenset(("agent-0", "agent-1"))}
-    parties.play(until=lambda: bool(parties.running["agent-0"].going_on.lost))
-    voted_at = parties.running["agent-0"].going_on.exclusion.voted_at
+    parties.play(seconds=seconds)
+    assert not any(one.going_on.lost for one in parties.running.values())
+    assert any(event == "lost" for _, event, _ in parties.said) is False
     parties.cut_links = set()
-    parties.play(seconds=20)
-    assert parties.committed("agent-0") == voted_at
+    parties.play()
+    assert {agreement.digest for agreement in parties.ended.values()} == {parties.agreement.digest}
+    assert len(parties.ended) == 5
+
+
+def test_a_partition_without_a_majority_heals_too(folder) -> None:
+    parties = Remaining(folder, run_on("complete"), minimum=4)
+    parties.play(until=lambda: all(parties.committed(name) >= 1 for name in parties.names))
+    parts = {"agent-0", "agent-1"}, {"agent-2", "agent-3", "agent-4"}
+    parties.cut_links = {frozenset((one, other)) for one in parts[0] for other in parts[1]}
+    parties.play(seconds=30)
+    parties.cut_links = set()
+    parties.play()
+    assert {agreement.digest for agreement in parties.ended.values()} == {parties.agreement.digest}
+
+
+def test_a_relay_goes_on_without_an_agent_that_is_lost_in_the_first_exchange(folder) -> None:
+    parties = Remaining(folder, run_on("relay"), minimum=3)
+    parties.play(until=lambda: all(one.loop.phase != "greet" for one in parties.running.values()))
+    parties.lose("agent-1")
+    parties.play()
+    check_all_went_on(parties, {"agent-1"})
+
+
+def test_a_statement_of_ones_own_that_the_store_does_not_know_stops_a_party(folder) -> None:
+    """Its store was set back, or a second process has its keys."""
+    parties = Remaining(folder, run_on("complete"), minimum=3)
+    lose_when(parties, "agent-1", 2)
+    parties.play(until=lambda: any(one.going_on.lost for one in parties.running.values()))
+    voter = next(name for name, one in parties.running.items() if one.going_on.lost)
+    known = parties.running[voter].going_on.exclusion
+    own = next(blob for blob in known.signed() if known.read(blob).party == voter)
+    forgetful = Exclusion(
+        parties.agreement, parties.identities[voter], parties.roster, kept=[], keep=lambda statements: None
+    )
+    with pytest.raises(SecondSelf, match="a second process runs with its keys, or its store was set back"):
+        forgetful.take(own)
+
+
+@pytest.mark.parametrize(
+    ("doubts", "left", "expected"),
+    [
+        ({"a": "b", "c": "b"}, "", "b"),
+        ({"a": "b"}, "", ""),  # c hears b
+        ({"a": "b"}, "c", "b"),  # c has finished and left
+        ({"a": "b", "b": "a"}, "", ""),  # one cut link
+        ({"a": "bc"}, "", "bc"),  # whoever is alone doubts everybody; the minimum of agents holds it back
+    ],
+)
+def test_who_is_out_of_reach_is_heard_by_none_of_its_neighbours(doubts, left, expected) -> None:
+    triangle = {name: frozenset("abc") - {name} for name in "abc"}
+    said = {name: frozenset(names) for name, names in doubts.items()}
+    assert out_of_reach(said, triangle, frozenset(left)) == frozenset(expected)

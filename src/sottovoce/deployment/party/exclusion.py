@@ -1,5 +1,6 @@
 """Going on without somebody who is lost: what those who remain sign, and when it holds for all of them.
 
+    doubt     "of my neighbours I do not hear these"                                 binds nobody, and is taken back by a later one (`doubts`)
     vote      "without these; the last exchange that I have committed is p"         signed before it is sent, and written down before it is signed away
     cut       c, the largest p among all who remain, once every one of them has voted to go on without the same
     finished  "I have committed the last exchange, and have my model": a vote for whatever others decide, of who may have left when they do
@@ -22,11 +23,12 @@ from typing import Any, Literal, NamedTuple
 from sottovoce.deployment.identity import Identity, Roster, verify
 from sottovoce.deployment.identity.packing import framed, unframed
 from sottovoce.deployment.identity.refusals import Malformed
+from sottovoce.deployment.party.doubts import neighbours_in, out_of_reach
 from sottovoce.deployment.terms import Agreement
+from sottovoce.deployment.terms.agreement_faults import MOST_MEMBERS
 from sottovoce.errors import ProtocolError
 
 LETTER = b"X"
-MOST_MEMBERS = 512  # named by one bit each in 64 bytes
 PURPOSE = "exclusion"
 _BYTES = MOST_MEMBERS // 8
 
@@ -35,14 +37,18 @@ class Excluded(ProtocolError):
     """The others go on without this party, and have all signed it."""
 
 
+class SecondSelf(ProtocolError):
+    """A statement that this party has signed and does not know: a second process has its keys, or its store was set back."""
+
+
 class Statement(NamedTuple):
     """What one party has signed."""
 
-    kind: Literal["vote", "finished", "consent"]
+    kind: Literal["doubt", "vote", "finished", "consent"]
     digest: bytes  # of the agreement that is left
     party: str
     lost: frozenset[str]
-    position: int  # of a consent the cut, else what was committed last
+    position: int  # of a consent the cut, of a doubt its number, else what was committed last
     successor: bytes  # digest of the agreement that follows, in a consent
 
 
@@ -74,6 +80,8 @@ class Exclusion:
         self._members = tuple(member.name for member in agreement.members)
         self._agents = frozenset(agreement.agents)
         self._end = agreement.rounds * len(agreement.learning.networks)
+        self._neighbours = neighbours_in(agreement)
+        self._doubts: dict[str, tuple[Statement, bytes]] = {}
         self._votes: dict[str, tuple[Statement, bytes]] = {}
         self._finished: dict[str, tuple[Statement, bytes]] = {}
         self._consents: dict[str, tuple[Statement, bytes]] = {}
@@ -147,6 +155,25 @@ class Exclusion:
         new = wanted - self.lost
         return frozenset() if any(alive(name) for name in new) else new
 
+    def doubt(self, names: frozenset[str], number: int) -> None:
+        """Say which neighbours this party does not hear, where that has changed; who has finished may have left.
+
+        Args:
+            names: of neighbours.
+            number: larger than that of any doubt of an earlier start.
+        """
+        known, now = self._doubts.get(self._identity.name), (names & self._agents) - self._finished.keys()
+        if now != (frozenset() if known is None else known[0].lost):
+            number = number if known is None else max(number, known[0].position + 1)
+            self._sign(Statement("doubt", self._agreement.digest, self._identity.name, now, number, b""))
+
+    @property
+    def out_of_reach(self) -> frozenset[str]:
+        """Whom none of their neighbours that are left hears; nobody where this party itself is one of them."""
+        doubts = {name: said.lost for name, (said, _) in self._doubts.items()}
+        found = out_of_reach(doubts, self._neighbours, self._finished.keys())
+        return frozenset() if self._identity.name in found else found
+
     def vote(self, lost: Iterable[str], committed: int) -> bool:
         """Vote to go on without these too; False where too few would be left, or consent binds.
 
@@ -185,19 +212,26 @@ class Exclusion:
         if blob in self.statements():
             return False
         statement = self.read(blob)
+        if statement.party == self._identity.name and statement.kind == "doubt":
+            return False  # perhaps of an earlier start
         if statement.party == self._identity.name and self._is_new(statement):
-            raise ProtocolError(
+            raise SecondSelf(
                 f"a statement that {statement.party} itself has signed and does not know: a second process runs with its keys, or its store was set back. "
                 f"Stop one of them."
             )
         if not self._note(statement, blob):
             return False
-        self._keep(self.statements())
+        if statement.kind != "doubt":
+            self._keep(self.signed())
         self._notice_own_exclusion()
         return True
 
     def statements(self) -> list[bytes]:
         """Everything that is known, to be handed on."""
+        return [*self.signed(), *(blob for _, (_, blob) in sorted(self._doubts.items()))]
+
+    def signed(self) -> list[bytes]:
+        """What binds: votes, ends and consents."""
         kinds = (self._votes, self._finished, self._consents)
         return [blob for kind in kinds for _, (_, blob) in sorted(kind.items())]
 
@@ -217,20 +251,27 @@ class Exclusion:
             )
         verify(self._roster[party].identity_key, PURPOSE, framed(LETTER, fields[:-1]), signature)
         names = self._named(lost)
-        if party in names or not names <= self._agents or bool(names) == (kind == "finished"):
-            raise Malformed(f"{party} names nobody, itself, or somebody who is no agent as lost; it is ignored.")
+        if party in names or not names <= self._agents:
+            raise Malformed(f"{party} names itself, or somebody who is no agent, as lost; it is ignored.")
+        if kind != "doubt":
+            self._check_binding(kind, party, names, position)
+        return Statement(kind, digest, party, names, position, successor)
+
+    def _check_binding(self, kind: str, party: str, names: frozenset[str], position: int) -> None:
+        """Refuse what binds, and the agreement does not allow."""
+        if bool(names) == (kind == "finished"):
+            raise Malformed(f"{party} names nobody as lost, or somebody where it has finished; it is ignored.")
         if len(self._agents - names) < self._agreement.minimum_agents:
             raise Malformed(f"{party} would go on with fewer agents than the agreement needs; it is ignored.")
         least = self._end - 1 if kind == "finished" else 0
         if not least <= position < self._end:
             raise Malformed(f"{party} speaks of exchange {position} of a run with {self._end}; it is ignored.")
-        return Statement(kind, digest, party, names, position, successor)
 
     def _sign(self, statement: Statement) -> None:
         fields = [*statement._replace(lost=self._bits(statement.lost))]  # type: ignore[arg-type]
         blob = framed(LETTER, [*fields, self._identity.sign(PURPOSE, framed(LETTER, fields))])
-        if self._note(statement, blob):
-            self._keep(self.statements())
+        if self._note(statement, blob) and statement.kind != "doubt":
+            self._keep(self.signed())
 
     def _note(self, statement: Statement, blob: bytes) -> bool:
         """Keep a statement if it goes beyond what its party has said before: a party's votes grow, and it consents once to each."""
@@ -241,10 +282,14 @@ class Exclusion:
 
     def _is_new(self, statement: Statement) -> bool:
         known = self._of(statement).get(statement.party)
+        if statement.kind == "doubt":
+            return known is None or known[0].position < statement.position
         return known is None or known[0].lost < statement.lost
 
     def _of(self, statement: Statement) -> dict[str, tuple[Statement, bytes]]:
-        return {"vote": self._votes, "finished": self._finished, "consent": self._consents}[statement.kind]
+        return {"doubt": self._doubts, "vote": self._votes, "finished": self._finished, "consent": self._consents}[
+            statement.kind
+        ]
 
     def _voted(self, name: str) -> bool:
         vote = self._votes.get(name)
@@ -298,7 +343,7 @@ def unbundled(blob: bytes) -> list[bytes]:
     """
     found: list[bytes] = []
     at = 1
-    while at < len(blob) and len(found) <= 3 * MOST_MEMBERS:
+    while at < len(blob) and len(found) <= 4 * MOST_MEMBERS:
         size = int.from_bytes(blob[at : at + 2], "big")
         found.append(blob[at + 2 : at + 2 + size])
         at += 2 + size
@@ -329,5 +374,5 @@ def _are_fields(fields: list[Any]) -> bool:
     if len(fields) != len(types) or any(type(field) is not each for field, each in zip(fields, types, strict=True)):
         return False
     kind, _, _, lost, _, successor, _ = fields
-    sizes = {"vote": 0, "finished": 0, "consent": 32}
+    sizes = {"doubt": 0, "vote": 0, "finished": 0, "consent": 32}
     return kind in sizes and len(successor) == sizes[kind] and len(lost) == _BYTES

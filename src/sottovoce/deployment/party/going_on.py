@@ -1,15 +1,15 @@
 """How a party's loop goes on without those who are lost: who counts as lost, what is handed on, and when the next agreement holds.
 
-Somebody is lost who is waited for and of whom nothing genuine has come for as long as the agreement says. Parties that wait send each other receipts meanwhile, so
-that whoever is there is heard. A vote waits until it is clear of every neighbour whether it is there, so that who is cut off from many at once does not vote
-against the first of them. Before this party's first exchange nobody counts as lost: not everybody starts at the same time.
+A party that waits doubts every neighbour of whom nothing genuine has come for as long as the agreement says, and takes that back when it hears it again. Parties that wait
+send each other receipts meanwhile, so that whoever is there is heard. Somebody is lost whom none of its neighbours hears: then all vote (`doubts`, `exclusion`). Before
+this party has greeted everybody once nobody counts as lost: not everybody starts at the same time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sottovoce.deployment.identity import Session
-from sottovoce.deployment.party.exclusion import Excluded, Exclusion, about, bundle, unbundled
+from sottovoce.deployment.party.exclusion import Excluded, Exclusion, SecondSelf, about, bundle, unbundled
 from sottovoce.deployment.party.post import Notice, Post, Watch
 from sottovoce.deployment.party.work import Work
 from sottovoce.deployment.store import Meter
@@ -40,7 +40,9 @@ GoesOn = Callable[
 class GoingOn:
     """One party's part in going on under one agreement."""
 
-    def __init__(self, course: Course, exclusion: Exclusion, post: Post, watch: Watch, goes_on: GoesOn) -> None:
+    def __init__(
+        self, course: Course, exclusion: Exclusion, post: Post, watch: Watch, goes_on: GoesOn, *, start: int
+    ) -> None:
         """Begin.
 
         Args:
@@ -49,7 +51,9 @@ class GoingOn:
             post: how this party talks.
             watch: the time, and who looks on.
             goes_on: makes what follows; refuses with what the agreement or the ledger does not allow.
+            start: number of this start of the party.
         """
+        self._start = start
         self._course, self.exclusion, self._post, self._watch, self._goes_on = course, exclusion, post, watch, goes_on
         self._began = watch.clock()
         self._without: frozenset[str] = frozenset()
@@ -65,31 +69,36 @@ class GoingOn:
 
         Raises:
             Excluded: all others go on without this party.
+            SecondSelf: this party has signed what its store does not know.
         """
         try:
             for statement in unbundled(notice.blob) if notice.blob else ():
                 if about(statement) == self._course.agreement.digest:
                     self.exclusion.take(statement)
-        except Excluded:
+        except (Excluded, SecondSelf):
             raise
         except ProtocolError as error:
             self._post.note_refusal(notice.sender, error)
 
-    def look(self, awaited: Iterable[str], committed: int, idle: float) -> None:
-        """Vote against who is silent for too long, join the votes of others, and hand on what is known.
+    def look(self, committed: int, idle: float, *, begun: bool) -> None:
+        """Doubt who is silent for too long, vote against who is out of everybody's reach, join the votes of others, and hand on what is known.
 
         Args:
-            awaited: of whom something is missing.
-            committed: the last exchange that this party has committed; -1: none.
+            committed: the last exchange that this party has committed.
             idle: seconds since this party last achieved something.
+            begun: whether this party has greeted everybody once.
         """
         limit = self._course.agreement.exclude_after
         if idle >= (beat := min(BEAT, limit / _BEATS)):
             self._post.beat(beat)
-        silent = frozenset(name for name in awaited if self.is_silent(name))
-        new = (silent | self.exclusion.joins(self._is_heard)) - self.lost
-        doubtful = any(limit / 2 < self._silence(name) <= limit for name, _ in self._post.neighbours.items())
-        if new and not doubtful and committed >= 0 and self.exclusion.vote(new, committed):
+        if not begun:
+            return
+        silent = [name for name, _ in self._post.neighbours.items() if idle > limit / 2 and self.is_silent(name)]
+        self.exclusion.doubt(frozenset(silent), self._start << 32)
+        reached = self.exclusion.out_of_reach
+        agreed = frozenset() if any(self._is_heard(name) for name in reached) else reached
+        new = (agreed | self.exclusion.joins(self._is_heard)) - self.lost
+        if new and self.exclusion.vote(new, committed):
             self._watch.log("lost", parties=sorted(self.lost), committed=committed)
         if self.exclusion.statements():
             known = bundle(self.exclusion.statements())

@@ -149,9 +149,8 @@ class Loop:
         if going_on is None or self.phase == "done":
             return
         idle = self._watch.clock() - self.progressed
-        # Who has its model waits for acknowledgements alone, and votes for others' sake only: as they do, and without whoever lets them wait for a vote.
-        awaited = self.awaited() if self.model is None else going_on.exclusion.missing()
-        going_on.look(awaited, min(self._book.committed, self._work.end - 1), idle)
+        committed = max(0, min(self._book.committed, self._work.end - 1))
+        going_on.look(committed, idle, begun=self._book.begun or self.phase != "greet")
         if (work := going_on.reduced(self._post.session)) is not None:
             self._work = work
             self._needed = all_others(work, range(self.position, work.end))

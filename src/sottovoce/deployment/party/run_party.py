@@ -299,7 +299,7 @@ def _going_on(
             "the agreement excludes those who are lost, and nothing says how the run goes on without them. Give goes_on."
         )
     exclusion = Exclusion(course.agreement, place.identity, place.roster, kept=book.signed(), keep=book.keep_signed)
-    return GoingOn(course, exclusion, post, watch, goes_on)
+    return GoingOn(course, exclusion, post, watch, goes_on, start=book.boots)
 
 
 def _following(loop: Loop, book: Book, going_on: GoingOn | None, watch: Onlooker) -> Course:
@@ -308,7 +308,7 @@ def _following(loop: Loop, book: Book, going_on: GoingOn | None, watch: Onlooker
     assert going_on.following is not None  # the loop has ended for it
     following = going_on.following
     watch.moment("before going on")
-    book.succeed(following.agreement, new_run_key(), loop.state, loop.held, going_on.exclusion.statements())
+    book.succeed(following.agreement, new_run_key(), loop.state, loop.held, going_on.exclusion.signed())
     watch.moment("after going on")
     watch.log("goes on", without=sorted(going_on.lost), after=loop.position - 1)
     return following

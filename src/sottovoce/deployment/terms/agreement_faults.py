@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 KEY_DIGITS = 64  # of an identity key or a digest, in hexadecimal
 MOST_FRACTION_BITS = 52
+MOST_MEMBERS = 512  # of an agreement that excludes who is lost: statements name each by one bit
 
 
 def faults(given: "Agreement") -> Iterator[str]:
@@ -105,6 +106,8 @@ def _wrong_losses(given: "Agreement") -> Iterator[str]:
         if given.minimum_agents or given.exclude_after or continues is not None:
             yield "minimum_agents, exclude_after and a run that goes on belong to lost_neighbour = 'exclude' alone"
         return
+    if len(given.members) > MOST_MEMBERS:
+        yield f"{len(given.members)} members cannot exclude anybody; at most {MOST_MEMBERS} can"
     if given.learning.parameters.get("aggregation") is not None:
         yield "sums with masks repair silent agents themselves, and nobody is excluded from them"
     if not is_whole(given.exclude_after, 1, given.time_limit):
