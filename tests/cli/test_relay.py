@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cli.test_party import NAMES, wards, words_of  # noqa: F401  a fixture
+from cli.test_party import FILE, NAMES, wards, words_of  # noqa: F401  a fixture
 from deployment.relays import Relay, free_port
 from sottovoce.deployment.identity import load_roster
 from sottovoce.deployment.relays import load_relay
@@ -128,38 +128,4 @@ def test_three_parties_learn_together_over_a_relay(sottovoce, wards, shape):  # 
             assert (wards / value["folder"] / "model.safetensors").exists()
 
 
-WARDS = """
-[experiment]
-name = "wards"
-rounds = 2
-[topology]
-kind = "complete"
-agents = 2
-[problem]
-kind = "logistic_regression"
-data = "east.csv"
-owner = "ward"
-target = "ill"
-positive = "yes"
-ridge = 0.01
-bounds = { age = [0, 100], pulse = [40, 180] }
-[algorithm]
-kind = "atc"
-step_size = 0.5
-[noise]
-kind = "independent"
-law = "gaussian"
-std = 0.5
-self_noise = true
-[privacy]
-unit = "record"
-clip = 0.5
-clip_norm = "l2"
-delta = 1e-5
-observers = ["eavesdropper"]
-[deployment]
-run = "wards-1"
-roster = "roster.json"
-records = { east = 40, west = 40 }
-time_limit = 60
-"""
+WARDS = FILE.replace("agents = 3", "agents = 2").replace("rounds = 6", "rounds = 2").replace("north = 40, ", "")

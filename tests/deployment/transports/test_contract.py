@@ -6,21 +6,12 @@ import time
 import pytest
 
 from deployment.relays import Relay
-from deployment.transports.test_direct import free_ports
-from sottovoce.deployment.identity import Roster, new_identity, refusals
+from sottovoce.deployment.identity import refusals
 from sottovoce.deployment.transports import GrpcTransport, NatsTransport
 from sottovoce.errors import ConfigError
 
 NAMES = ("ada", "bea", "cyd")
 MIB = 2**20
-
-
-@pytest.fixture(scope="module")
-def parties(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("parties") / "keys"
-    ports = free_ports(len(NAMES))
-    found = {name: new_identity(name, folder, f"127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True)}
-    return found, Roster.of([each.entry() for each in found.values()])
 
 
 @pytest.fixture(scope="module")

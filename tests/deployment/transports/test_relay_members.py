@@ -16,21 +16,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from deployment.relays import Relay
-from deployment.transports.test_direct import free_ports, issued
-from sottovoce.deployment.identity import Identity, Roster, der, new_identity, renew_identity
+from deployment.transports.test_direct import issued
+from sottovoce.deployment.identity import Identity, der, new_identity, renew_identity
 from sottovoce.deployment.relays import configuration, configured, look_at_mailboxes, mailboxes
 from sottovoce.deployment.relays.connection import NatsError, connect
 from sottovoce.errors import ConfigError
 
 NAMES = ("ada", "bea", "cyd")
-
-
-@pytest.fixture(scope="module")
-def parties(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("parties") / "keys"
-    ports = free_ports(len(NAMES))
-    found = {name: new_identity(name, folder, f"127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True)}
-    return found, Roster.of([each.entry() for each in found.values()])
 
 
 def without_permissions(text: str) -> str:

@@ -12,9 +12,9 @@ import time
 import pytest
 
 from deployment.relays import Relay
-from deployment.transports.test_direct import free_ports, issued
+from deployment.transports.test_direct import issued
 from deployment.transports.test_relay_members import as_member, certified, without_permissions, words
-from sottovoce.deployment.identity import Roster, new_identity, renew_identity
+from sottovoce.deployment.identity import new_identity, renew_identity
 from sottovoce.deployment.relays import configuration, connection, look_at_mailboxes, mailboxes, opening
 from sottovoce.deployment.transports import NatsTransport, arriving, line
 from sottovoce.deployment.transports.cover import Cover
@@ -22,14 +22,6 @@ from sottovoce.deployment.transports.parts import cut
 from sottovoce.errors import ConfigError
 
 NAMES = ("ada", "bea", "cyd")
-
-
-@pytest.fixture(scope="module")
-def parties(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("parties") / "keys"
-    ports = free_ports(len(NAMES))
-    found = {name: new_identity(name, folder, f"127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True)}
-    return found, Roster.of([each.entry() for each in found.values()])
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,7 @@ import time
 import pytest
 
 from deployment.relays import Relay
-from deployment.transports.test_direct import free_ports
 from deployment.transports.test_relay_members import as_member, without_permissions
-from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.relays import mailboxes
 from sottovoce.deployment.transports import NatsTransport, Shape, read_shape
 from sottovoce.deployment.transports.cover import BESIDE, Cover
@@ -19,14 +17,6 @@ from sottovoce.errors import ConfigError, ProtocolError
 
 NAMES = ("ada", "bea", "cyd", "eye")
 SHAPE = Shape(2000, 0.04)
-
-
-@pytest.fixture(scope="module")
-def parties(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("parties") / "keys"
-    ports = free_ports(len(NAMES))
-    found = {name: new_identity(name, folder, f"127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True)}
-    return found, Roster.of([each.entry() for each in found.values()])
 
 
 @pytest.fixture(scope="module")
