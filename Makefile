@@ -20,18 +20,20 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	touch $@
 
+# A package of Debian, unpacked into the current folder; where the lists of packages are not there yet, they are fetched first.
+debian = { apt-get download --quiet=2 $(1) 2>/dev/null || { apt-get update --quiet=2 && apt-get download --quiet=2 $(1); }; } >/dev/null 2>&1 && dpkg -x $(1)_*.deb . && rm $(1)_*.deb
+
 # The server of a relay, for tests: the one on the path, else Debian's, unpacked and not installed, so that no unit is left enabled.
 NATS := $(VENV)/nats
 nats: setup
 	@command -v nats-server >/dev/null || test -x $(NATS)/usr/sbin/nats-server || \
-	  { mkdir -p $(NATS) && cd $(NATS) && apt-get download --quiet=2 nats-server 2>/dev/null && dpkg -x nats-server_*.deb . && rm nats-server_*.deb; } || \
+	  { mkdir -p $(NATS) && cd $(NATS) && $(call debian,nats-server); } || \
 	  echo "nats-server is missing, and tests of the relay will fail: install a release of it, so that it is on the PATH."
 
 # A library that lets a process see another time, for tests: Debian's, unpacked and not installed.
 FAKETIME := $(VENV)/faketime
 faketime: setup
-	@test -e $(FAKETIME) || { mkdir -p $(FAKETIME) && cd $(FAKETIME) && apt-get download --quiet=2 libfaketime && dpkg -x libfaketime_*.deb . && \
-	  rm libfaketime_*.deb; } || echo "libfaketime is missing, and one test of clocks will be left out."
+	@test -e $(FAKETIME)/usr || { mkdir -p $(FAKETIME) && cd $(FAKETIME) && $(call debian,libfaketime); } || echo "libfaketime is missing, and one test of clocks will be left out."
 
 demo: setup
 	$(BIN)/sottovoce demo
