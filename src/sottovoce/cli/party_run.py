@@ -72,8 +72,7 @@ def party_run(
     After a crash, SIGTERM (exit code 143), Ctrl-C (130), or when others were not there, the same command goes on.
     """
     from sottovoce.deployment.identity import load_identity
-    from sottovoce.deployment.party import Operation, stop_on_signals
-    from sottovoce.deployment.party.health import health_address
+    from sottovoce.deployment.party import Operation, health_address, stop_on_signals
     from sottovoce.experiments import check_line, prepare_joining, read, results_folder
 
     name, keys, store = _needed(name, keys, store)

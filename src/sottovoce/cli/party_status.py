@@ -56,7 +56,7 @@ def party_status(
 
 
 def _found() -> list[Path]:
-    from sottovoce.deployment.party.standing import STATUS
+    from sottovoce.deployment.party import STATUS
 
     found = sorted(path.parent for path in _PARTIES.glob(f"*/*/{STATUS}"))
     if not found:
@@ -221,9 +221,9 @@ def _others(others: list[dict[str, Any]]) -> RenderableType:
 
 
 def _stalls(standing: dict[str, Any]) -> list[str]:
-    from sottovoce.deployment.party.stalls import Missing, in_words
+    from sottovoce.deployment.party import Missing, stall_in_words
 
-    return [in_words(Missing(**each), standing["exchange"]) for each in standing["missing"]]
+    return [stall_in_words(Missing(**each), standing["exchange"]) for each in standing["missing"]]
 
 
 def _brief(values: list[dict[str, Any]]) -> RenderableType:

@@ -127,7 +127,7 @@ _EXAMPLES = {
 
 def _judge(roster: "Roster", files: list[str], *, as_json: bool) -> None:
     """Say of every file whether it proves something against a member; leave with 1 where one does not."""
-    from sottovoce.deployment.party.evidence import parse_evidence
+    from sottovoce.deployment.party import parse_evidence
     from sottovoce.errors import ProtocolError
 
     found, said = [], []

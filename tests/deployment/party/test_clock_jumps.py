@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import sys
 import threading
 import time
@@ -47,6 +46,3 @@ def test_wall_clocks_that_jump_by_a_day_at_every_look_change_nothing(folder, mon
     played = parties.played()
     assert models.keys() == played.keys()
     assert all(np.array_equal(models[name], played[name]) for name in played)
-    logs = "".join((folder / name / "log.jsonl").read_text() for name in parties.names)
-    written = [json.loads(line)["time"] for line in logs.splitlines()]
-    assert max(written) - min(written) > DAY / 2  # the clock that people read in the log did jump

@@ -54,7 +54,7 @@ def looking_on(folder, monkeypatch, **operation):
     clock = Clock()
     monkeypatch.setattr(Onlooker, "clock", clock)
     journal = Journal(folder)
-    watch = Onlooker(journal, folder, FACTS, Operation(**operation), lambda name: None)
+    watch = Onlooker(journal, lambda name: None, folder, FACTS, Operation(**operation))
     try:
         yield watch, clock
     finally:

@@ -36,6 +36,9 @@ class Clock:
     wall: Callable[[], int]
     monotonic: Callable[[], int]
 
+    def __repr__(self) -> str:
+        return "<Clock>"
+
     def read(self) -> Reading:
         """Both clocks, now."""
         return Reading(self.wall(), self.monotonic())

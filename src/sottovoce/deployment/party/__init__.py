@@ -8,8 +8,10 @@ Refused      what was refused of whom, counted
 """
 
 from sottovoce.deployment.party.book import Book
+from sottovoce.deployment.party.evidence import parse_evidence
 from sottovoce.deployment.party.exclusion import Excluded, Exclusion
 from sottovoce.deployment.party.going_on import Course, GoesOn
+from sottovoce.deployment.party.health import health_address
 from sottovoce.deployment.party.journal import Journal
 from sottovoce.deployment.party.loop import Phase
 from sottovoce.deployment.party.onlooker import Onlooker, Operation
@@ -25,7 +27,9 @@ from sottovoce.deployment.party.run_party import (
     looked_on,
     run_party,
 )
-from sottovoce.deployment.party.standing import Other, Standing, life, read_status
+from sottovoce.deployment.party.stalls import Missing
+from sottovoce.deployment.party.stalls import in_words as stall_in_words
+from sottovoce.deployment.party.standing import STATUS, Other, Standing, life, read_status
 from sottovoce.deployment.party.stopping import Stopped, stop_on_signals
 from sottovoce.deployment.party.work import AgentWork, RelayWork, Work
 

@@ -40,6 +40,9 @@ class Operation:
     log_to: IO[str] | None = None
     asked_to_stop: Callable[[], int] = lambda: 0
 
+    def __repr__(self) -> str:
+        return f"<Operation: health at {self.health or 'no address'}>"
+
 
 class Onlooker:
     """The clock, everything that people see, and the hook of tests."""
@@ -49,25 +52,27 @@ class Onlooker:
     def __init__(
         self,
         journal: Journal,
-        folder: Path,
-        facts: Mapping[str, Any],
-        operation: Operation,
         moment: Callable[[str], None],
+        folder: Path | None = None,
+        facts: Mapping[str, Any] | None = None,
+        operation: Operation | None = None,
     ) -> None:
         """Begin to look on, and serve health where it is wanted.
 
         Args:
             journal: the log.
-            folder: where the status file goes.
+            moment: the hook of tests.
+            folder: where the status file goes; None: there is none.
             facts: what does not change: names of run and party, digest, role, store, program, wire version, and what was reserved, at which
                 delta.
             operation: how the process is operated.
-            moment: the hook of tests.
 
         Raises:
             ConfigError: health cannot be served at its address.
         """
-        self.moment, self._journal, self._folder, self._facts = moment, journal, folder, dict(facts)
+        operation = Operation() if operation is None else operation
+        self.moment, self._journal, self._folder = moment, journal, folder
+        self._facts = {"reserved": 0.0, "delta": 0.0, **(facts or {})}
         self._asked_to_stop, self.measure = operation.asked_to_stop, journal.measure
         self._fixed = {
             **self._facts,
@@ -139,6 +144,8 @@ class Onlooker:
 
     def _write(self) -> None:
         now = self._written = self.clock()
+        if self._folder is None:
+            return
         standing = None if self._standing is None else self._standing.as_json(now)
         write_status(
             self._folder,

@@ -184,7 +184,7 @@ def looked_on(
         "reserved": ledger.standing()[record.entry].cost.epsilon(ledger.created.delta),
     }
     with contextlib.closing(Journal(place.folder, place.operation.log_to)) as journal:
-        watch = Onlooker(journal, place.folder, facts, place.operation, moment)
+        watch = Onlooker(journal, moment, place.folder, facts, place.operation)
         how, says = "done", "The run is done."
         try:
             yield watch

@@ -72,11 +72,11 @@ class Deployed:
     guarantee: Guarantee
     cost: Cost
     by_position: tuple[Cost, ...]
-    rounds: RoundCosts | None
     notes: tuple[str, ...]
     rounding: float
     floating_point: float
     total_variation: float
+    rounds: RoundCosts | None = None
 
     def __repr__(self) -> str:
         return f"<Deployed: {self.guarantee!r}, rounding {100 * self.rounding:.2g} %, total variation {self.total_variation:.2g}>"

@@ -220,10 +220,10 @@ class Agreement:
     relay: Literal["untrusted", "trusted"]
     releases: Literal["own", "public"] | tuple[str, ...]
     lost_neighbour: LostNeighbour
-    minimum_agents: int
-    exclude_after: int
     time_limit: int
-    continues: Continuation | None
+    minimum_agents: int = 0
+    exclude_after: int = 0
+    continues: Continuation | None = None
 
     def __repr__(self) -> str:
         return short_repr(self)

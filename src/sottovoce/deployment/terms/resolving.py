@@ -62,9 +62,9 @@ class Declared:
     relay: Literal["untrusted", "trusted"]
     releases: Literal["own", "public"] | tuple[str, ...]
     lost_neighbour: LostNeighbour
-    minimum_agents: int
-    exclude_after: int
     time_limit: int
+    minimum_agents: int = 0
+    exclude_after: int = 0
 
 
 def agreement_of(
