@@ -41,6 +41,9 @@ def test_a_relay_is_configured_opened_and_looked_at(sottovoce, roster, tmp_path)
     assert again.exit_code == 0
     assert load_relay(tmp_path / "relay" / "relay.json") == relay  # members need no other file
     assert all(group in again.stdout for group in relay.fingerprint.split())
+    assert (
+        "(cd relay && nats-server -c nats.conf)\nsottovoce relay open relay\n" in again.stdout
+    )  # both from this folder
     assert max(map(len, again.stdout.splitlines())) <= 80
 
     refused = sottovoce("relay", "open", "relay")
