@@ -49,6 +49,23 @@ def test_every_page_that_code_cites_exists():
             assert name in PAGES, f"{path.name} cites docs/{name}.md"
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them from headings."""
+    lines = re.findall(r"(?m)^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("page", [*(f"docs/{name}.md" for name in PAGES), "README.md"])
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
+    page = SOURCE.parents[1] / page
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        name, _, anchor = link.partition("#")
+        if not name.startswith("http"):
+            target = page.parent / name if name else page
+            assert target.exists(), f"{page.name} links to {link}"
+            assert not anchor or anchor in headings(target), f"{page.name} links to {link}"
+
+
 def test_expected_numbers_of_the_package_are_never_written(sottovoce, tmp_path):
     stored = files("sottovoce.studies") / "reproductions" / "cyffers2022-walk" / "expected.json"
     before = stored.read_text()

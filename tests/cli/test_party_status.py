@@ -164,6 +164,7 @@ def test_parties_are_looked_at_stopped_killed_upgraded_and_renewed_in_the_middle
         greeting = run.until("wards-1", "east", lambda standing: standing["awaited"] == ["west"])
         assert (greeting["process_is"], greeting["standing"]["phase"]) == ("runs", "greet")
         assert greeting["ledger"]["committed"] == -1
+        assert "no exchange committed" in sottovoce("party", "status", "parties/wards-1/east").stdout
         assert greeting["ledger"]["reserved"] > greeting["ledger"]["spent_meter"] == 0
         assert run.stop("north", signal.SIGINT) == 130  # while it greets
         run.start("north", *accepted)

@@ -41,6 +41,9 @@ def test_a_relay_is_configured_opened_and_looked_at(sottovoce, roster, tmp_path)
     assert again.exit_code == 0
     assert load_relay(tmp_path / "relay" / "relay.json") == relay  # members need no other file
     assert all(group in again.stdout for group in relay.fingerprint.split())
+    assert (
+        "(cd relay && nats-server -c nats.conf)\nsottovoce relay open relay\n" in again.stdout
+    )  # both from this folder
     assert max(map(len, again.stdout.splitlines())) <= 80
 
     refused = sottovoce("relay", "open", "relay")
@@ -104,6 +107,17 @@ def test_what_a_party_cannot_do_with_a_relay_is_refused_before_anything_is_sent(
     )
     assert refused.exit_code == 2
     assert said in one_line(refused.output)
+
+
+def test_a_member_is_shown_the_number_of_the_relay_it_was_given(sottovoce, wards):  # noqa: F811
+    assert sottovoce("relay", "config", "roster.json", "-a", "127.0.0.1:4222", "--out", "relay").exit_code == 0
+    number = load_relay(wards / "relay" / "relay.json").fingerprint
+    asked = sottovoce(*words_of("east", "--relay", "relay/relay.json"))
+    assert asked.exit_code == 2
+    assert "talks over the relay 127.0.0.1:4222" in one_line(asked.stdout)
+    assert all(group in asked.stdout for group in number.split())
+    assert max(map(len, asked.stdout.splitlines())) <= 80
+    assert "talks over" not in sottovoce(*words_of("east")).stdout
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ def test_a_template_without_noise_runs_with_one_word_on_the_command_line(sottovo
 def test_the_gossip_template_names_the_command_that_the_readme_shows(sottovoce):
     assert "sottovoce pairwise gossip.toml" in (ROOT / "README.md").read_text()
     assert "Next: sottovoce pairwise gossip.toml" in sottovoce("new", "gossip.toml", "--template", "gossip").stdout
+    assert "Next: sottovoce deploy-local our.toml" in sottovoce("new", "our.toml", "--template", "parties").stdout
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def _check(asked: _Asked, file: str, head_file: str) -> None:
     value = {"agrees": not why, "why": why, "entries": entries, "entries_of_head": head.entries, "key": head.key}
     grown = entries - head.entries
     fine = f"The ledger is the one whose head was taken at {head.at}" + (
-        f", with {grown} entries more." if grown else "."
+        f", with {grown} {'entry' if grown == 1 else 'entries'} more." if grown else "."
     )
     told = (
         f"The ledger contradicts its head: {why} Do not run on this data set until that is explained." if why else fine

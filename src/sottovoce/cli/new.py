@@ -73,7 +73,7 @@ def new(
         raise ConfigError(f"{', '.join(idle)} speak of own files; name these by --data.")
     name = template or "peers"
     _write(file, template_named(name), force=force)
-    uses = {"gossip": "pairwise"}
+    uses = {"gossip": "pairwise", "parties": "deploy-local"}
     following = "" if quiet else f" Next: sottovoce {uses.get(name, 'run')} {file}"
     show({"file": str(file)}, as_json=as_json, text=f"{file} written.{following}")
 

@@ -91,7 +91,7 @@ def party_run(
         place = _place(identity, members, opened, folder, transport, relayed=relay is not None)
         check_line(joining, relayed=place.relayed)
         if accept is None:
-            _ask(joining, opened, explain=explain, as_json=as_json, notes=notes)
+            _ask(joining, opened, relay, explain=explain, as_json=as_json, notes=notes)
         _check_accepted(joining, accept)
         # Before anything is reserved the folder has to be there; from here on a signal ends the party between two transactions.
         with results_folder(folder, private=True), stop_on_signals() as asked:
@@ -181,12 +181,15 @@ def _check_accepted(joining: "Joining", accept: str | None) -> None:
         )
 
 
-def _ask(joining: "Joining", store: "Store", *, explain: bool, as_json: bool, notes: Notes) -> None:
+def _ask(joining: "Joining", store: "Store", relay: Path | None, *, explain: bool, as_json: bool, notes: Notes) -> None:
     """Show what there is to accept, and leave with code 2, or 3 where the ledger would not allow it."""
     from sottovoce.deployment.ledger import Ledger
+    from sottovoce.deployment.relays import load_relay
 
     ledger = Ledger(store)
     value = _terms(joining, ledger)
+    if relay is not None:
+        value["talks_over"] = load_relay(relay).in_words
     over = _over_budget(joining, ledger, value.get("observer", ""))
     show(
         value,
@@ -293,6 +296,7 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
             "how long",
             f"{value['rounds']} rounds, {value['parameters']} numbers in a message; waits {value['time_limit']} s for others",
         ),
+        *([("talks over", value["talks_over"])] if "talks_over" in value else []),
         ("if somebody is lost", _if_lost(value)),
         ("who gets a model", given),
     ]

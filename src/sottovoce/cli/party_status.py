@@ -182,11 +182,9 @@ def _standing_rows(standing: dict[str, Any] | None, refusals: int) -> list[tuple
 def _ledger_rows(ledger: dict[str, Any]) -> list[tuple[str, str]]:
     if "trouble" in ledger:
         return [("store", ledger["trouble"])]
+    committed = f"exchange {ledger['committed']}" if ledger["committed"] >= 0 else "no exchange"
     return [
-        (
-            "store",
-            f"{ledger['state']}, exchange {ledger['committed']} committed, {ledger['unacknowledged']} messages unacknowledged",
-        ),
+        ("store", f"{ledger['state']}, {committed} committed, {ledger['unacknowledged']} messages unacknowledged"),
         (
             "epsilon",
             f"{_number(ledger['reserved'])} reserved, {_number(ledger['spent_meter'])} spent so far (a meter), delta = {ledger['delta']:g}",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {"config": {"--address", "--out", "--messages", "--hours"}, "open": set(), "check": set()}
 _NEXT = (
-    "Start the server in this folder, then run `sottovoce relay open`. Give relay.json to all members and read its number to them by voice; keep everything "
+    "Start the server in its folder, where it stays, then run `sottovoce relay open` in another terminal. Give relay.json to all members and read its number to them by voice; keep everything "
     "else in the folder to yourself. See docs/relay.md."
 )
 _OLD = "nats-server {} must not be used among parties: releases before 2.14 have known faults. Install an official release, 2.14 or later."
@@ -111,7 +111,7 @@ def _configure(
         ("disk at most", f"{written.disk / 2**30:.1f} GiB, {limits.messages} messages of each sender to each receiver"),
         ("forgotten after", f"{limits.hours} hours"),
     ]
-    commands = f"cd {out} && nats-server -c nats.conf\nsottovoce relay open {out}"
+    commands = f"(cd {out} && nats-server -c nats.conf)\nsottovoce relay open {out}"
     text = [table(("what", "is"), rows, words=("what", "is")), verbatim(commands)]
     show(value, as_json=as_json, text=Group(*text, *([] if quiet else [wrapped(_NEXT)])))
 

@@ -42,6 +42,11 @@ class Relay:
         """The number to compare by voice."""
         return fingerprint("relay", self.certificate)
 
+    @property
+    def in_words(self) -> str:
+        """What a member compares with whoever runs the relay."""
+        return f"the relay {self.address}, number {self.fingerprint}"
+
     def as_json(self) -> dict[str, Any]:
         """What the file holds."""
         return {
