@@ -118,6 +118,18 @@ def test_nothing_is_repeated_while_earlier_bytes_are_on_their_way_out_but_for_a_
     assert neighbours.to_greet(10.0, lambda name: False) == ["a", "b"]
 
 
+def test_what_was_repeated_in_vain_is_sent_when_its_receiver_is_heard_again():
+    outbox = Outbox()
+    outbox.put("a", 0, b"", 0.0)
+    while outbox.next_due() < 5.0:
+        assert outbox.due(outbox.next_due())
+    outbox.put("a", 1, b"", 5.5)
+    assert outbox.due(6.0) == []
+    outbox.retry("a", 6.0)
+    assert outbox.due(6.0) == [("a", 0, b"")]  # the other was sent once, and may be on its way
+    assert outbox.due(6.1) == []
+
+
 def test_a_receiver_that_owes_two_receipts_is_sent_nothing_more():
     outbox = Outbox()
     outbox.put("a", 0, b"", 0.0)

@@ -81,6 +81,12 @@ class Outbox:
         for entry in self._entries.get(receiver, {}).values():
             entry.due, entry.wait, entry.at_once = now, FIRST_WAIT, True
 
+    def retry(self, receiver: str, now: float) -> None:
+        """Send what was repeated in vain again, as soon as may be: its receiver is heard of again."""
+        for entry in self._entries.get(receiver, {}).values():
+            if entry.repeated:
+                entry.due, entry.wait = min(entry.due, now), FIRST_WAIT
+
     def due(self, now: float, busy: Callable[[str], bool] = _never) -> list[tuple[str, int, bytes]]:
         """(receiver, position, words) of all whose time has come; each waits longer for its next time.
 

@@ -24,6 +24,7 @@ from sottovoce.deployment.store import RestoredBackup
 from sottovoce.deployment.transports import Transport, nothing
 from sottovoce.errors import ProtocolError
 
+RETURNED = 4.0  # seconds of silence after which a neighbour that is heard again may have lost what was sent meanwhile
 REFUSAL_WAIT = 1.0  # seconds between two answers to somebody who is refused
 
 
@@ -348,6 +349,8 @@ class Post:
         for refusal in self._testimony.take_in(sender, bundle):
             self.refused.note(sender, refusal)
         now = self._watch.clock()
+        if now - self.neighbours[sender].heard > RETURNED:
+            self.outbox.retry(sender, now)
         self.neighbours[sender].settled, self.neighbours[sender].heard = receipt.settled, now
         if opened.kind == wire.STALL:
             self.stalls.heard(sender, content, now)
