@@ -12,7 +12,8 @@ class Recorded:
 
     def __init__(self, transport: Transport, name: str, path: Path) -> None:
         self._transport, self._name, self._file = transport, name, path.open("a", encoding="ascii")
-        self.open, self.close, self.trouble = transport.open, transport.close, transport.trouble
+        self.open, self.close = transport.open, transport.close
+        self.busy, self.trouble = transport.busy, transport.trouble
 
     @property
     def max_blob(self) -> int:

@@ -127,6 +127,7 @@ def live(plan: Plan, name: str) -> None:
         run=RUN,
         canonical=lambda: b"an agreement",
         time_limit=plan.time_limit,
+        lost_neighbour="wait",
         dimension=run.dimension,
     )
 

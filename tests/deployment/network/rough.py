@@ -59,6 +59,9 @@ class Rough:
             if delivery is not None or time.monotonic() >= until:
                 return delivery
 
+    def busy(self, to: str) -> bool:
+        return self._inner.busy(to)
+
     def close(self) -> None:
         for _, _, to, blob in sorted(self._held):
             self._inner.send(to, blob)

@@ -49,8 +49,9 @@ def test_200_ms_with_jitter(transport, started):
 
 
 @slow
-def test_one_kilobyte_a_second(started):
-    check(started(Weather(rate=1000), agents=4, dimension=10, rounds=5), seconds=120.0)
+@TRANSPORTS
+def test_one_kilobyte_a_second(transport, started):
+    check(started(Weather(rate=1000), agents=4, dimension=10, rounds=5, transport=transport), seconds=110.0)
 
 
 @slow

@@ -72,6 +72,9 @@ class Wire:
         waiting = self.wires.waiting[self.name]
         return waiting.pop(0) if waiting else None
 
+    def busy(self, to: str) -> bool:
+        return False
+
     def close(self) -> None:
         del self.wires.waiting[self.name]
 

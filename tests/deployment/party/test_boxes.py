@@ -5,7 +5,7 @@ import pytest
 
 from sottovoce.deployment.party import wire
 from sottovoce.deployment.party.inbox import Inbox
-from sottovoce.deployment.party.neighbours import ANSWER_WAIT, Neighbour
+from sottovoce.deployment.party.neighbours import ANSWER_WAIT, Neighbour, Neighbours
 from sottovoce.deployment.party.outbox import FIRST_WAIT, LONGEST_WAIT, Outbox
 from sottovoce.deployment.party.passing import Bundle
 from sottovoce.deployment.party.statements import Claim, Statement
@@ -63,8 +63,71 @@ def test_what_is_not_acknowledged_is_sent_again_less_and_less_often():
     assert waits[-1] == pytest.approx(LONGEST_WAIT, abs=0.2)
     outbox.hurry("a", now)
     assert outbox.due(now) == [("a", 0, b"words")]
-    assert outbox.drop("a", 1)
+    assert outbox.drop("a", 1, 0.0)
     assert outbox.next_due() is None
+
+
+def first_repetition(outbox: Outbox, now: float, busy=lambda receiver: False) -> float:
+    """Seconds until words that are put now are sent again; they stay."""
+    outbox.put("a", 9, b"", now)
+    waited = 0.0
+    while not outbox.due(now + waited, busy):
+        waited += 0.05
+    return waited
+
+
+def test_words_wait_twice_as_long_as_receipts_have_taken():
+    outbox = Outbox()
+    for position in range(20):
+        outbox.put("a", position, b"", 0.0)
+        assert outbox.drop("a", position + 1, 3.0)
+    assert outbox.usual("a") == pytest.approx(3.0)
+    assert outbox.usual("b") == 0.0
+    assert first_repetition(outbox, 100.0) == pytest.approx(6.0, abs=0.1)
+    for took, wait in ((0.001, FIRST_WAIT), (1e6, LONGEST_WAIT)):
+        outbox = Outbox()
+        outbox.put("a", 0, b"", 0.0)
+        outbox.drop("a", 1, took)
+        assert first_repetition(outbox, 2e6) == pytest.approx(wait, abs=0.1)
+
+
+def test_words_that_were_repeated_leave_their_wait_to_the_next_until_some_are_taken_at_once():
+    outbox = Outbox()
+    outbox.put("a", 0, b"", 0.0)
+    for _ in range(3):
+        assert outbox.due(outbox.next_due())
+    outbox.drop("a", 1, 9.0)
+    assert outbox.usual("a") == LONGEST_WAIT / 2  # by the wait: nobody knows which copy was acknowledged
+    outbox.put("a", 1, b"", 10.0)
+    assert outbox.next_due() - 10.0 == pytest.approx(LONGEST_WAIT)
+    outbox.drop("a", 2, 10.1)
+    assert first_repetition(outbox, 20.0) == pytest.approx(FIRST_WAIT, abs=0.1)
+
+
+def test_nothing_is_repeated_while_earlier_bytes_are_on_their_way_out_but_for_a_new_start():
+    outbox = Outbox()
+    assert first_repetition(outbox, 0.0, lambda receiver: False) == pytest.approx(FIRST_WAIT, abs=0.1)
+    outbox.hurry("a", 50.0)
+    assert [receiver for receiver, _, _ in outbox.due(50.0, lambda receiver: True)] == ["a"]
+    assert not any(outbox.due(50.0 + k, lambda receiver: True) for k in range(100))
+    outbox.drop("a", 10, 50.5)
+    assert outbox.usual("a") == pytest.approx(0.5)  # it was sent once to this start
+    neighbours = Neighbours(["a", "b"])
+    assert neighbours.to_greet(0.0, lambda name: name == "a") == ["b"]
+    assert neighbours.next_due() > 0.0
+    assert neighbours.to_greet(10.0, lambda name: False) == ["a", "b"]
+
+
+def test_what_was_repeated_in_vain_is_sent_when_its_receiver_is_heard_again():
+    outbox = Outbox()
+    outbox.put("a", 0, b"", 0.0)
+    while outbox.next_due() < 5.0:
+        assert outbox.due(outbox.next_due())
+    outbox.put("a", 1, b"", 5.5)
+    assert outbox.due(6.0) == []
+    outbox.retry("a", 6.0)
+    assert outbox.due(6.0) == [("a", 0, b"")]  # the other was sent once, and may be on its way
+    assert outbox.due(6.1) == []
 
 
 def test_a_receiver_that_owes_two_receipts_is_sent_nothing_more():
@@ -74,8 +137,8 @@ def test_a_receiver_that_owes_two_receipts_is_sent_nothing_more():
     outbox.put("a", 1, b"", 0.0)
     assert outbox.full("a")
     assert not outbox.full("b")
-    assert not outbox.drop("a", 0)
-    assert outbox.drop("a", 1)
+    assert not outbox.drop("a", 0, 0.0)
+    assert outbox.drop("a", 1, 0.0)
     assert not outbox.full("a")
 
 
@@ -106,6 +169,16 @@ def test_messages_of_another_size_are_ignored():
         wire.unpacked(bytes(20))
     with pytest.raises(ProtocolError, match="a sent 16 bytes where a message of this run has 24"):
         wire.as_words(bytes(16), 3, "a")
+
+
+def test_reminders_come_less_and_less_often():
+    one, now, times = Neighbour(), 0.0, []
+    while len(times) < 6:
+        if one.wants_reminder(now, 0.4):
+            times.append(now)
+            one.reminded, one.reminders = now, one.reminders + 1
+        now += 0.05
+    assert np.diff(times) == pytest.approx([0.8, 1.6, 1.6, 1.6, 1.6], abs=0.11)
 
 
 def test_a_repeated_greeting_is_answered_every_second_at_most_and_that_of_a_new_start_at_once():

@@ -9,7 +9,7 @@ from deployment.party.test_loop import run_of
 from deployment.party.test_refusals import advance, play_on
 from sottovoce.deployment.identity.refusals import Malformed
 from sottovoce.deployment.party import wire
-from sottovoce.deployment.party.stalls import LARGEST, MOST, Missing, Stalls, in_words, packed, unpacked
+from sottovoce.deployment.party.stalls import AFTER, LARGEST, LATEST, MOST, Missing, Stalls, in_words, packed, unpacked
 
 PATH = sv.topologies.from_edges(5, [(0, 1), (1, 2), (2, 3), (3, 4)], weights="metropolis")
 NAMES = ("basel", "bern", "chur", "davos")
@@ -131,6 +131,22 @@ def test_a_rumour_that_goes_round_in_circles_ends():
         stalls[listener].heard(teller, stalls[teller].packed(said), float(step))
         said = stalls[listener].missing(7, [teller], [], float(step))
     assert said == []
+
+
+def test_where_exchanges_take_long_others_are_told_later():
+    def told_after(step: float) -> float:
+        stalls, now = Stalls(NAMES, "basel"), 0.0
+        for _ in range(20):
+            now += step
+            stalls.due(now, now)
+        waited = 0.0
+        while not stalls.due(now, now + waited):
+            waited += 0.1
+        return waited
+
+    assert told_after(0.01) == pytest.approx(AFTER, abs=0.2)
+    assert told_after(1.5) == pytest.approx(4.5, abs=0.2)
+    assert told_after(60.0) == pytest.approx(LATEST, abs=0.2)
 
 
 def test_the_word_of_a_neighbour_is_forgotten_and_one_that_is_silent_is_missing_itself():

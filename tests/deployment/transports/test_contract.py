@@ -91,6 +91,18 @@ def test_closing_sends_what_is_queued(opened):
     assert ada.trouble("bea") == ""
 
 
+def test_who_sends_is_busy_until_everything_has_left(opened):
+    ada, bea = opened("ada"), opened("bea")
+    assert not ada.busy("bea")
+    ada.send("bea", b"one")
+    assert taken(bea, seconds=10) == [("ada", b"one")]
+    deadline = time.monotonic() + 5
+    while ada.busy("bea") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not ada.busy("bea")
+    assert not ada.busy("cyd")
+
+
 def test_what_cannot_be_sent_is_refused_at_once(opened):
     ada = opened("ada", max_blob=1000)
     with pytest.raises(ConfigError, match="at most 1000"):

@@ -16,7 +16,7 @@ from deployment.transports.test_direct import issued
 from deployment.transports.test_relay_members import as_member, certified, without_permissions, words
 from sottovoce.deployment.identity import new_identity, renew_identity
 from sottovoce.deployment.relays import configuration, connection, look_at_mailboxes, mailboxes, opening
-from sottovoce.deployment.transports import NatsTransport, arriving, line
+from sottovoce.deployment.transports import NatsTransport, arriving, leaving, line
 from sottovoce.deployment.transports.cover import Cover
 from sottovoce.deployment.transports.parts import cut
 from sottovoce.errors import ConfigError
@@ -73,9 +73,41 @@ def test_a_relay_that_was_killed_is_found_again(own, opened, keep_disk):
     until(lambda: ada.trouble("bea"))
     assert "relay" in ada.trouble("bea")
     ada.send("bea", b"meanwhile")
+    until(lambda: ada.busy("bea"))
+    assert not ada.busy("cyd")
     own.start(keep_disk=keep_disk)
     assert bea.recv(5).blob == b"meanwhile"
     until(lambda: not ada.trouble("bea"))
+    until(lambda: not ada.busy("bea"))
+
+
+def test_a_message_that_is_never_confirmed_keeps_nobody_from_sending_for_ever(parties, monkeypatch):
+    identities, roster = parties
+    covers = {"bea": Cover(identities["ada"], roster["bea"])}
+    published = []
+
+    async def publish(to: str, content: bytes, number: int) -> None:
+        published.append(number)
+
+    async def play() -> None:
+        queue = leaving.Leaving(covers, 10**6, 10**5)
+        sending = asyncio.ensure_future(queue.run(publish))
+        queue.put("bea", b"words")
+        assert queue.busy("bea")
+        await asyncio.sleep(0.05)
+        assert len(published) == 1
+        assert queue.busy("bea")
+        queue.confirmed(published[0], "")
+        assert not queue.busy("bea")
+        assert 0.0 < queue.answers_within < 1.0
+        queue.put("bea", b"more")
+        await asyncio.sleep(0.05)
+        assert queue.busy("bea")
+        monkeypatch.setattr(leaving, "_BUSY", 0.01)
+        assert not queue.busy("bea")
+        sending.cancel()
+
+    asyncio.run(play())
 
 
 @pytest.mark.slow

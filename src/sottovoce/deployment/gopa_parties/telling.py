@@ -15,6 +15,7 @@ class Counted:
     def __init__(self, transport: Transport) -> None:
         self._transport, self.sent_bytes = transport, 0
         self.open, self.recv, self.close = transport.open, transport.recv, transport.close
+        self.busy = transport.busy
 
     @property
     def max_blob(self) -> int:

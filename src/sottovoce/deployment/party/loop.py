@@ -30,7 +30,7 @@ from sottovoce.deployment.party.post import Heard, Notice, Post, Watch
 from sottovoce.deployment.party.work import Arrays, Work
 
 Phase = Literal["greet", "speak", "hear", "finish", "settle", "done", "go on"]
-LINGER = 3.0  # seconds in which a party that needs nothing more still answers others
+LINGER = 3.0  # seconds in which a party that needs nothing more still answers others, at least
 REMINDER = 0.4  # seconds after which it says again what it has taken to those who may not know
 
 
@@ -285,8 +285,9 @@ class Loop:
         lost = _nobody if self._going_on is None else self._going_on.is_silent
         if any(not lost(name) for name in self._post.outbox.receivers()):
             return False
-        settled = self._post.all_settled(lost) or self._watch.clock() - self._post.heard_at >= LINGER
-        if not settled or not self._post.all_told(LINGER):
+        linger = self._post.patience(LINGER)
+        settled = self._post.all_settled(lost) or self._watch.clock() - self._post.heard_at >= linger
+        if not settled or not self._post.all_told(linger):
             self._post.remind_unsettled(REMINDER)
             return False
         assert self.model is not None  # it was made before

@@ -5,7 +5,7 @@ sealed. Greetings are repeated until they are answered.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 FIRST_WAIT = 0.2  # seconds until a greeting is repeated
@@ -13,6 +13,8 @@ LONGEST_WAIT = 3.0
 ANSWER_WAIT = (
     1.0  # seconds in which repetitions of a greeting are not answered again: over a slow link many of them come at once
 )
+
+MOST_DOUBLINGS = 2  # of the wait between two reminders
 
 
 @dataclass(slots=True)
@@ -25,6 +27,7 @@ class Neighbour:
     wait: float = FIRST_WAIT
     settled: bool = False  # it said that it waits for no receipt
     reminded: float = -math.inf
+    reminders: int = 0  # how often it was told in the end what was taken
     answered: float = -math.inf  # when its greeting was last answered
     refusal: str | None = None  # why its last greeting was refused
     heard: float = -math.inf  # when something genuine came last
@@ -43,6 +46,10 @@ class Neighbour:
             return False
         self.answered = now
         return True
+
+    def wants_reminder(self, now: float, wait: float) -> bool:
+        """Whether it is to be told again what was taken: after so many seconds, then less and less often."""
+        return now >= self.reminded + wait * (1 << min(self.reminders, MOST_DOUBLINGS))
 
 
 class Neighbours:
@@ -65,12 +72,12 @@ class Neighbours:
         """Names and what is known of each."""
         return iter(self._known.items())
 
-    def to_greet(self, now: float) -> list[str]:
-        """Who is to be greeted now; each waits longer for its next time."""
+    def to_greet(self, now: float, busy: Callable[[str], bool]) -> list[str]:
+        """Who is to be greeted now; each waits longer for its next time, and nobody for whom earlier bytes are still on their way out (`busy`)."""
         found = []
         for name, each in self._known.items():
             if not each.knows_me and each.due <= now:
-                found.append(name)
+                found += [] if busy(name) else [name]
                 each.due, each.wait = now + each.wait, min(2 * each.wait, LONGEST_WAIT)
         return found
 

@@ -24,6 +24,7 @@ from sottovoce.deployment.store import RestoredBackup
 from sottovoce.deployment.transports import Transport, nothing
 from sottovoce.errors import ProtocolError
 
+RETURNED = 4.0  # seconds of silence after which a neighbour that is heard again may have lost what was sent meanwhile
 REFUSAL_WAIT = 1.0  # seconds between two answers to somebody who is refused
 
 
@@ -86,9 +87,7 @@ class Post:
         self.neighbours, self.outbox = neighbours, Outbox()
         self.refused, self._testimony = Refused(watch.log), testimony
         book.keep_statements = testimony.keep
-        self._told: dict[
-            str, tuple[int, int]
-        ] = {}  # by neighbour: what the last receipt after the end of the run said of statements
+        self._told: dict[str, tuple[int, int]] = {}  # by neighbour: what the last message said of statements
         self._news = (0, 0), watch.clock()
         for receiver, position, words in book.outgoing():
             self.outbox.put(receiver, position, words, watch.clock())
@@ -134,12 +133,15 @@ class Post:
         """Whether all neighbours, but those who count as lost, have said that they wait for no receipt of this party."""
         return all(neighbour.settled or lost(name) for name, neighbour in self.neighbours.items())
 
+    def patience(self, least: float) -> float:
+        """Seconds of silence after which nothing more is to be expected: twice the time of a receipt, at least so many."""
+        return max([least, *(2 * self.outbox.usual(name) for name, _ in self.neighbours.items())])
+
     def tell_news(self) -> None:
         """After the last exchange: send a receipt to everybody for whom there are new statements, or who sent some."""
         for name, neighbour in self.neighbours.items():
             stand = self._testimony.passing.stand(name)
-            if neighbour.ready and self._told.get(name) != stand:
-                self._told[name] = stand
+            if neighbour.ready and self._told.get(name) != stand and not self._transport.busy(name):
                 self.send_receipt(name)
 
     def all_told(self, patience: float) -> bool:
@@ -151,12 +153,13 @@ class Post:
         return self._testimony.complete(names) or now - self._news[1] >= patience
 
     def remind_unsettled(self, every: float) -> None:
-        """Say again what was taken to those who may wait for it, every so many seconds."""
+        """Say again what was taken to those who may wait for it, after so many seconds, and then less and less often."""
         now = self._watch.clock()
         for name, neighbour in self.neighbours.items():
             waits = not neighbour.settled or not self._testimony.served(name)
-            if waits and now >= neighbour.reminded + every:
-                neighbour.reminded = now
+            due = neighbour.wants_reminder(now, max(every, self.outbox.usual(name)))
+            if waits and due and not self._transport.busy(name):
+                neighbour.reminded, neighbour.reminders = now, neighbour.reminders + 1
                 self.send_receipt(name)
 
     def send_words(self, receiver: str, position: int, words: bytes) -> None:
@@ -173,9 +176,9 @@ class Post:
     def send_due(self) -> None:
         """Send again whatever was not answered for long enough."""
         now = self._watch.clock()
-        for name in self.neighbours.to_greet(now):
+        for name in self.neighbours.to_greet(now, self._transport.busy):
             self._greet(name)
-        for receiver, position, words in self.outbox.due(now):
+        for receiver, position, words in self.outbox.due(now, self._transport.busy):
             if self.neighbours[receiver].ready:
                 self.resends += 1
                 self._send_words(receiver, position, words)
@@ -196,7 +199,8 @@ class Post:
             self._watch.log("waiting", position=position, awaited=names)
         told = self.stalls.packed(self.missing)
         for name, _ in self.neighbours.items():
-            self._seal(name, wire.STALL, position, told)
+            if not self._transport.busy(name):
+                self._seal(name, wire.STALL, position, told)
 
     def wait(self, most: float) -> float:
         """Seconds until something is to be sent again, at most so many."""
@@ -345,6 +349,8 @@ class Post:
         for refusal in self._testimony.take_in(sender, bundle):
             self.refused.note(sender, refusal)
         now = self._watch.clock()
+        if now - self.neighbours[sender].heard > RETURNED:
+            self.outbox.retry(sender, now)
         self.neighbours[sender].settled, self.neighbours[sender].heard = receipt.settled, now
         if opened.kind == wire.STALL:
             self.stalls.heard(sender, content, now)
@@ -365,7 +371,7 @@ class Post:
 
     def _acknowledge(self, sender: str, taken: int) -> None:
         self.neighbours[sender].taken = taken
-        if self.outbox.drop(sender, taken):
+        if self.outbox.drop(sender, taken, self._watch.clock()):
             self._book.acknowledged(sender, taken)
             self._unwritten.add(sender)
 
@@ -380,6 +386,7 @@ class Post:
         # What is acknowledged but not written down would be sent again after a crash, to somebody who may have left by then.
         settled = receiver not in self._unwritten and not self.outbox.of(receiver)
         receipt = wire.Receipt(self._book.taken, settled, self._book.proof)
+        self._told[receiver] = self._testimony.passing.stand(receiver)
         claim = self._testimony.claim(position, words) if kind == wire.WORDS else NO_CLAIM
         payload = wire.packed(receipt, words, self._testimony.passing.bundle(receiver, onwards=onwards), claim)
         self._send(receiver, self._session.seal(receiver, kind, position, payload))

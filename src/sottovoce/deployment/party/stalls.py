@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from sottovoce.deployment.identity.refusals import Malformed
 
-AFTER = 2.0  # seconds of waiting before anybody is told
+AFTER = 2.0  # seconds of waiting before anybody is told; three times what an exchange usually takes, where that is more
+LATEST = 6.0  # seconds, after which everybody is told
 EVERY = 2.0
 SILENT = 10.0  # seconds after which a neighbour that was not heard of is said to be missing
 MOST = 8  # missing parties in one message
@@ -72,6 +73,8 @@ class Stalls:
         self._names, self._party = tuple(names), party
         self._told: dict[str, tuple[float, list[Missing]]] = {}
         self._due = 0.0
+        self._usual = 0.0  # seconds between two steps, smoothed
+        self._since: float | None = None
 
     def heard(self, sender: str, content: bytes, now: float) -> None:
         """Keep what a neighbour tells, in place of what it told before.
@@ -102,7 +105,10 @@ class Stalls:
 
     def due(self, waiting_since: float, now: float) -> bool:
         """Whether neighbours are to be told now; asked again, after a while."""
-        if now - waiting_since < AFTER or now < self._due:
+        if self._since is not None and waiting_since > self._since:
+            self._usual += (min(waiting_since - self._since, LATEST) - self._usual) / 4
+        self._since = waiting_since
+        if now - waiting_since < min(max(AFTER, 3 * self._usual), LATEST) or now < self._due:
             return False
         self._due = now + EVERY
         return True

@@ -146,6 +146,11 @@ class GrpcTransport:
             raise ConfigError("The transport is closed; open it before asking for blobs.")
         return self._inbox.get(timeout)
 
+    def busy(self, to: str) -> bool:
+        """Whether blobs for a party are still on their way out, so that to repeat them now would only lengthen a queue."""
+        outgoing = self._outgoing.get(to)
+        return outgoing is not None and outgoing.busy
+
     def trouble(self, peer: str) -> str:
         """Why a party that blobs are for cannot be reached at the moment, in gRPC's words; empty where nothing is known against it."""
         outgoing = self._outgoing.get(peer)

@@ -8,6 +8,7 @@ acknowledged by its receiver.
 import asyncio
 import contextlib
 import itertools
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +21,8 @@ from sottovoce.deployment.transports.waiting import Waiting
 _WINDOW = 8 * 2**20
 _PAUSE = 0.3  # seconds before a blob that the relay refused is sent again
 _CONFIRMED_WITHIN = 10.0  # seconds, after which a part counts as lost
+_BUSY = 30.0  # seconds, after which a part that is not confirmed keeps nobody from sending more
+_SLOWEST = 4.0  # seconds: a relay that takes longer counts as one that takes so long
 
 
 class Publishes(Protocol):
@@ -34,6 +37,7 @@ class _Letter:
     to: str
     blob: bytes
     left: int  # parts that the relay has not answered
+    began: float  # when it was handed over to the connection
     refused: bool = False
 
 
@@ -42,6 +46,7 @@ class Leaving:
 
     Attributes:
         troubles: receiver -> why the relay did not take the last part for it; nothing where it did.
+        answers_within: seconds that the relay takes to confirm a blob, as it was lately, queues on the way included.
     """
 
     def __init__(self, covers: Mapping[str, Cover], quota: int, most: int) -> None:
@@ -60,11 +65,26 @@ class Leaving:
         self._more, self._room = asyncio.Event(), asyncio.Event()
         self._cutting: dict[str, Iterator[bytes]] = {}
         self.troubles: dict[str, str] = {}
+        self.answers_within = 0.0
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and everything is confirmed."""
         return not self._unconfirmed and not self._cutting and not any(self._waiting.values())
+
+    def busy(self, to: str) -> bool:
+        """Whether a blob for somebody waits or is not confirmed yet, unless that takes so long that it may be lost (any thread)."""
+        since = time.monotonic() - _BUSY
+        unconfirmed = tuple(self._unconfirmed.values())
+        return (
+            bool(self._waiting[to])
+            or to in self._cutting
+            or any(letter.to == to and letter.began > since for letter, _ in unconfirmed)
+        )
+
+    def connected(self, seconds: float) -> None:
+        """Take the time of a handshake for the time of an answer, until there are answers."""
+        self.answers_within = min(seconds, _SLOWEST)
 
     def put(self, to: str, blob: bytes) -> None:
         """Queue a blob; the oldest ones give way where there is no room."""
@@ -79,6 +99,9 @@ class Leaving:
         self._bytes -= size
         self._room.set()
         letter.left -= 1
+        if not letter.left:
+            took = min(time.monotonic() - letter.began, _SLOWEST)
+            self.answers_within += (took - self.answers_within) / 4
         letter.refused |= bool(trouble)
         if trouble:
             self.troubles[letter.to] = trouble
@@ -109,7 +132,7 @@ class Leaving:
 
     async def _send(self, to: str, blob: bytes, publish: Publishes) -> None:
         parts = list(cut(blob, self._most))
-        letter = _Letter(to, blob, len(parts))
+        letter = _Letter(to, blob, len(parts), time.monotonic())
         for part in parts:
             await self._until_room(len(part))
             number = next(self._numbers)

@@ -4,7 +4,8 @@ A start begins with a message to oneself. What comes out of the mailbox before i
 an earlier run: it is acknowledged unread. So nobody is refused for what it said last week.
 
 Over one connection run: what leaves, questions for what has come to the mailbox, acknowledgements, and every so often a sign that messages which
-are not acknowledged yet are being worked on, so that the relay does not deliver them again meanwhile.
+are not acknowledged yet are being worked on, so that the relay does not deliver them again meanwhile. Where the relay takes long to answer, as it does
+over a link of a kilobyte a second, signs are asked for less often, since they would fill the link, and waited for longer.
 """
 
 import asyncio
@@ -27,9 +28,9 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0  # seconds before another attempt to conn
 _LASTED = 5.0  # seconds after which a connection counts as good
 _BATCH = 64  # messages asked for at a time
 _EXPIRES = 20.0  # seconds that a question stays open
-_SIGN = 0.5  # seconds between two signs that a mailbox with nothing in it gives
-_SILENCE = 3 * _SIGN  # seconds after which there is no such mailbox, if the relay still answers
-_ANSWER = 5  # seconds in which a relay that is there answers
+_SIGN = 0.5  # seconds between two signs that a mailbox with nothing in it gives; more where answers take longer
+_SIGNS = 3  # so many missing: there is no such mailbox, if the relay still answers
+_ANSWER = 5.0  # seconds in which a relay that is there answers; more where answers take longer
 _PAUSE = 0.3  # seconds before the next question where there is no mailbox
 _PROGRESS = 20.0  # seconds between two signs that messages are being worked on: a third of what the relay waits
 _MOST_ACKNOWLEDGEMENTS = 2**16  # that wait for a connection
@@ -81,6 +82,7 @@ class Line:
             try:
                 secret, certificate = self._identity.tls_secret, self._identity.certificate
                 client = await connect(self._relay, secret, certificate, mailboxes.inbox(self._own))
+                self._leaving.connected(loop.time() - began)
                 await self._serve(client, shape)
                 self.trouble = "the connection to the relay has ended"
             except Exception as error:  # the library passes on whatever a server makes it stumble over
@@ -135,20 +137,21 @@ class Line:
     async def _ask(self, size: int) -> None:
         """Have a question for messages open at all times, and before the first a message to oneself of at least so many bytes."""
         subject, loop = mailboxes.next_messages(self._own), asyncio.get_running_loop()
-        open_for = {"batch": _BATCH, "expires": int(_EXPIRES * 1e9), "idle_heartbeat": int(_SIGN * 1e9)}
-        asked = json.dumps(open_for).encode()
         while True:
             if not self._begun:
                 first = self._first + os.urandom(max(0, size - len(self._first)))
                 await self._client.publish(mailboxes.subject(self._own, self._own), first, reply=f"{self._inbox}.a.0")
             self._ask_again.clear()
             self._question, self._left, self._sign = self._question + 1, _BATCH, loop.time()
+            every = max(_SIGN, 2 * self._leaving.answers_within)
+            open_for = {"batch": _BATCH, "expires": int(_EXPIRES * 1e9), "idle_heartbeat": int(every * 1e9)}
+            asked = json.dumps(open_for).encode()
             await self._client.publish(subject, asked, reply=f"{self._inbox}.m.{self._question}")
             while not self._ask_again.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._ask_again.wait(), _SIGN)
-                if loop.time() - self._sign > _SILENCE:
-                    await self._client.flush(_ANSWER)  # raises where the relay itself is silent
+                if loop.time() - self._sign > _SIGNS * every:
+                    await self._client.flush(max(_ANSWER, _SIGNS * every))  # raises where the relay itself is silent
                     self.trouble = _MISSING.format("this party")
                     self._ask_again.set()
             if self.trouble:

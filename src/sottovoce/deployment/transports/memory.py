@@ -98,6 +98,10 @@ class MemoryTransport:
         except queue.Empty:
             return None
 
+    def busy(self, to: str) -> bool:
+        """Never: what is sent has arrived."""
+        return False
+
     def close(self) -> None:
         """Take no more blobs."""
         self._inbox = None

@@ -38,6 +38,11 @@ class Outgoing:
         self._blobs.put(blob)
         self._more.set()
 
+    @property
+    def busy(self) -> bool:
+        """Whether blobs wait for the stream (any thread)."""
+        return bool(self._blobs)
+
     async def close(self, seconds: float) -> None:
         """Send what is queued, within so many seconds, and end; nothing is tried again for one that cannot be reached."""
         self._closing = True

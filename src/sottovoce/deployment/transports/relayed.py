@@ -117,6 +117,10 @@ class NatsTransport:
             raise ConfigError("The transport is closed; open it before asking for blobs.")
         return self._inbox.get(timeout)
 
+    def busy(self, to: str) -> bool:
+        """Whether the relay has not confirmed all blobs for a party, so that to repeat them now would only lengthen a queue."""
+        return self._leaving is not None and self._leaving.busy(to)
+
     def trouble(self, peer: str) -> str:
         """Why a party that blobs are for cannot be reached at the moment, or what was dropped of it; empty where nothing is known against it."""
         line, leaving, arriving = self._line, self._leaving, self._arriving
@@ -129,8 +133,10 @@ class NatsTransport:
         if self._thread is None:
             return
         assert self._line is not None
+        assert self._leaving is not None
         with contextlib.suppress(TimeoutError):
-            self._thread.finished(self._line.finish(_CLOSING), 2 * _CLOSING)
+            seconds = max(_CLOSING, 4 * self._leaving.answers_within)
+            self._thread.finished(self._line.finish(seconds), seconds + _CLOSING)
         self._thread.stop()
         self._thread = self._inbox = self._line = self._leaving = self._arriving = None
 

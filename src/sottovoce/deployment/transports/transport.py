@@ -43,5 +43,8 @@ class Transport(Protocol):
     def recv(self, timeout: float) -> Delivery | None:
         """The next blob, or None when none came within so many seconds."""
 
+    def busy(self, to: str) -> bool:
+        """Whether blobs for a party are still on their way out, so that to repeat them now would only lengthen a queue."""
+
     def close(self) -> None:
         """Finish what is being sent, for a few seconds at most, and stop."""
