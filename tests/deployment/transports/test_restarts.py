@@ -85,7 +85,13 @@ def test_a_line_that_goes_silent_is_given_up_and_found_again(folder, monkeypatch
     """The other machine loses power, or a router drops everything: nothing says so but the missing answer to a ping."""
     from sottovoce.deployment.transports import direct
 
-    shorter = {"grpc.keepalive_time_ms": 300, "grpc.keepalive_timeout_ms": 300, "grpc.http2.ping_timeout_ms": 300}
+    # An attempt to connect whose bytes the line swallows is given up after a second, not after twenty.
+    shorter = {
+        "grpc.keepalive_time_ms": 300,
+        "grpc.keepalive_timeout_ms": 300,
+        "grpc.http2.ping_timeout_ms": 300,
+        "grpc.min_reconnect_backoff_ms": 1000,
+    }
     options = [(name, shorter.get(name, value)) for name, value in direct._OPTIONS]
     monkeypatch.setattr(direct, "_OPTIONS", options)
     one, two, middle = free_ports(3)
