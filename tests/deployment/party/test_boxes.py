@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sottovoce.deployment.party import wire
+from sottovoce.deployment.party import passing, wire
 from sottovoce.deployment.party.inbox import Inbox
 from sottovoce.deployment.party.neighbours import ANSWER_WAIT, Neighbour
 from sottovoce.deployment.party.outbox import FIRST_WAIT, LONGEST_WAIT, Outbox
-from sottovoce.deployment.party.passing import Bundle
+from sottovoce.deployment.party.passing import Bundle, Passing
 from sottovoce.deployment.party.statements import Claim, Statement
 from sottovoce.deployment.store import Counters, Proof
 from sottovoce.errors import ProtocolError
@@ -116,3 +116,13 @@ def test_a_repeated_greeting_is_answered_every_second_at_most_and_that_of_a_new_
     assert not one.wants_answer(True, False, 5.1 + ANSWER_WAIT)
     assert one.wants_answer(True, False, 5.2 + ANSWER_WAIT)
     assert not one.wants_answer(False, True, 99.0)
+
+
+def test_a_count_of_statements_that_no_answer_could_name_is_refused():
+    last, one = 2**32 - 1, Statement(0, 0, bytes(32), bytes(64))
+    queues = Passing()
+    bundle, _ = passing.unpacked(passing.packed(Bundle(last - 1, last - 1, 0, [one])))
+    queues.take("a", bundle)
+    assert passing.packed(queues.bundle("a", onwards=False))
+    with pytest.raises(ProtocolError, match="more than can be answered"):
+        passing.unpacked(passing.packed(Bundle(last, last, 0, [one])))
