@@ -85,6 +85,7 @@ class Post:
         self._session, self._transport, self._book, self._watch = session, transport, book, watch
         self.neighbours, self.outbox = neighbours, Outbox()
         self.refused, self._testimony = Refused(watch.log), testimony
+        testimony.keep(max(0, book.committed))  # statements are about exchanges near the one that was written down last
         book.keep_statements = testimony.keep
         self._told: dict[
             str, tuple[int, int]
