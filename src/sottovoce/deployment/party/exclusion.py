@@ -154,6 +154,10 @@ class Exclusion:
         new = wanted - self.lost
         return frozenset() if any(alive(name) for name in new) else new
 
+    def has_finished(self, name: str) -> bool:
+        """Whether a party has said that it has its model."""
+        return name in self._finished
+
     def doubt(self, names: frozenset[str], number: int) -> None:
         """Say which neighbours this party does not hear, where that has changed; who has finished may have left.
 
