@@ -49,6 +49,17 @@ def test_words_are_done_once_they_are_written_down_and_what_is_not_kept_at_once(
     assert done == [6, "again", 4, 5]
 
 
+def test_words_of_a_run_that_goes_on_under_another_agreement_are_done():
+    inbox, words, done = Inbox(), np.zeros(3, dtype=np.uint64), []
+    for position in (4, 5):
+        inbox.put("a", position, words, lambda position=position: done.append(position))
+    inbox.pop(4, ("a",))
+    assert done == []
+    inbox.let_go()
+    assert sorted(done) == [4, 5]
+    assert inbox.missing(5, ("a",)) == ["a"]
+
+
 def test_what_is_not_acknowledged_is_sent_again_less_and_less_often():
     outbox = Outbox()
     outbox.put("a", 0, b"words", 0.0)

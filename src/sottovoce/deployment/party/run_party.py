@@ -310,6 +310,7 @@ def _following(loop: Loop, book: Book, going_on: GoingOn | None, watch: Onlooker
     watch.moment("before going on")
     book.succeed(following.agreement, new_run_key(), loop.state, loop.held, going_on.exclusion.signed())
     watch.moment("after going on")
+    loop.let_go()
     watch.log("goes on", without=sorted(going_on.lost), after=loop.position - 1)
     return following
 
