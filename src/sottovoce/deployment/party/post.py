@@ -25,6 +25,7 @@ from sottovoce.deployment.transports import Transport, nothing
 from sottovoce.errors import ProtocolError
 
 REFUSAL_WAIT = 1.0  # seconds between two answers to somebody who is refused
+NEWS_WAIT = 0.1  # seconds between two bundles of statements for somebody, where there are new ones
 
 
 class Watch(Protocol):
@@ -249,9 +250,12 @@ class Post:
         return None
 
     def show(self, name: str, statements: bytes, every: float) -> None:
-        """Send statements in the open: new ones at once, and the same again every so many seconds."""
+        """Send statements in the open: new ones soon, and the same again every so many seconds.
+
+        Not each at once: a member that says something new all the time would have everybody send all that is known just as often.
+        """
         now, (told, at) = self._watch.clock(), self._shown.get(name, (b"", -math.inf))
-        if statements != told or now >= at + every:
+        if now >= at + (every if statements == told else NEWS_WAIT):
             self._shown[name] = statements, now
             self._send(name, statements)
 
