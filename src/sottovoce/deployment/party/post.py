@@ -110,7 +110,7 @@ class Post:
     @property
     def digest(self) -> bytes:
         """Of the agreement that this party has accepted."""
-        return self._session.digest
+        return self._session.agreement
 
     @property
     def run_keys(self) -> dict[str, bytes]:
