@@ -1,5 +1,6 @@
 """Parties of a file that go on without one of them: what it costs is what was reserved, or they stop."""
 
+import json
 import threading
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.parties import HOSPITALS, config, write_files
+from sottovoce.cli.party_status import party_status
 from sottovoce.deployment.identity import Roster, new_identity
 from sottovoce.deployment.ledger import Ledger, create_ledger
 from sottovoce.deployment.party import Place, RunEnded
@@ -92,7 +94,7 @@ class Hospitals:
             self.ended[name] = error
 
 
-def test_two_hospitals_go_on_without_the_third_and_spend_what_was_reserved(hospitals) -> None:
+def test_two_hospitals_go_on_without_the_third_and_spend_what_was_reserved(hospitals, capsys) -> None:
     hospitals.prepare(deployment=EXCLUDE, experiment={"rounds": 6})
     hospitals.play("chur", 2)
     assert isinstance(hospitals.ended["chur"], Killed)
@@ -104,6 +106,11 @@ def test_two_hospitals_go_on_without_the_third_and_spend_what_was_reserved(hospi
             assert len(store.runs()) == 2
             assert ledger.totals().spent == pytest.approx(ledger.totals().reserved, rel=1e-7)
             assert reserved.cost == hospitals.joining[name].deployed.cost
+            went_on = store.runs()[-1].digest.hex()
+        party_status(hospitals.folder / name, as_json=True)
+        told = json.loads(capsys.readouterr().out)["ledger"]
+        assert told["digest"] == went_on
+        assert told["spent_meter"] == pytest.approx(told["reserved"], rel=1e-6)
         # Given again, the command reads the model back.
         again = Hospitals.__new__(Hospitals)
         again.__dict__ |= hospitals.__dict__ | {"ended": {}}

@@ -99,10 +99,11 @@ def _ledger(path: Path, digest: str) -> dict[str, Any]:
     from sottovoce.deployment.store import Store
 
     with Store.open(path, writer=False) as opened:
-        record = opened.run(bytes.fromhex(digest))
-        if record is None:
+        begun = opened.run(bytes.fromhex(digest))
+        if begun is None:
             raise ConfigError(f"the store {path} knows no run of the digest {digest[:16]}...")
-        return _record(opened, record)
+        # A run that went on without somebody is the newest one of its entry in the ledger.
+        return _record(opened, [run for run in opened.runs() if run.entry == begun.entry][-1])
 
 
 def _newest(path: Path) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sottovoce.deployment.party import wire
+from sottovoce.deployment.party import passing, wire
 from sottovoce.deployment.party.inbox import Inbox
 from sottovoce.deployment.party.neighbours import ANSWER_WAIT, Neighbour, Neighbours
 from sottovoce.deployment.party.outbox import FIRST_WAIT, LONGEST_WAIT, Outbox
-from sottovoce.deployment.party.passing import Bundle
+from sottovoce.deployment.party.passing import Bundle, Passing
 from sottovoce.deployment.party.statements import Claim, Statement
 from sottovoce.deployment.store import Counters, Proof
 from sottovoce.errors import ProtocolError
@@ -47,6 +47,17 @@ def test_words_are_done_once_they_are_written_down_and_what_is_not_kept_at_once(
     inbox.pop(5, ("a",))
     inbox.written()
     assert done == [6, "again", 4, 5]
+
+
+def test_words_of_a_run_that_goes_on_under_another_agreement_are_done():
+    inbox, words, done = Inbox(), np.zeros(3, dtype=np.uint64), []
+    for position in (4, 5):
+        inbox.put("a", position, words, lambda position=position: done.append(position))
+    inbox.pop(4, ("a",))
+    assert done == []
+    inbox.let_go()
+    assert sorted(done) == [4, 5]
+    assert inbox.missing(5, ("a",)) == ["a"]
 
 
 def test_what_is_not_acknowledged_is_sent_again_less_and_less_often():
@@ -189,3 +200,13 @@ def test_a_repeated_greeting_is_answered_every_second_at_most_and_that_of_a_new_
     assert not one.wants_answer(True, False, 5.1 + ANSWER_WAIT)
     assert one.wants_answer(True, False, 5.2 + ANSWER_WAIT)
     assert not one.wants_answer(False, True, 99.0)
+
+
+def test_a_count_of_statements_that_no_answer_could_name_is_refused():
+    last, one = 2**32 - 1, Statement(0, 0, bytes(32), bytes(64))
+    queues = Passing()
+    bundle, _ = passing.unpacked(passing.packed(Bundle(last - 1, last - 1, 0, [one])))
+    queues.take("a", bundle)
+    assert passing.packed(queues.bundle("a", onwards=False))
+    with pytest.raises(ProtocolError, match="more than can be answered"):
+        passing.unpacked(passing.packed(Bundle(last, last, 0, [one])))

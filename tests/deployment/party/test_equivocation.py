@@ -267,6 +267,20 @@ def test_statements_that_nobody_makes_are_refused_and_take_no_room(folder):
     assert len(passed(mine, "party-1", *many)) == testimony.MOST_REFUSED
 
 
+def test_a_party_that_starts_late_in_a_run_takes_statements_of_its_own_time(folder, monkeypatch):
+    monkeypatch.setattr(testimony, "SLACK", -6)  # with six parties the window is one exchange
+    parties, mine = told(folder)
+    late = ROUNDS - 1
+    passed(mine, "party-1", statement(parties, 0, late, b"words"))
+    assert (0, late) not in mine._known
+    advance(parties, lambda: parties.loops["party-2"].position == late and parties.loops["party-2"].phase == "hear")
+    parties.end("party-2")
+    mine = parties.start("party-2")._post._testimony
+    mine._known.clear()
+    passed(mine, "party-1", statement(parties, 0, late, b"words"))
+    assert (0, late) in mine._known
+
+
 def test_what_others_call_evidence_is_checked(folder):
     parties, mine = told(folder)
     one, two = statement(parties, 0, 0, b"words"), statement(parties, 0, 0, b"others")

@@ -73,6 +73,43 @@ def test_an_exchange_after_the_last_one_stops_nobody(folder) -> None:
     check_all_went_on(parties, {"agent-1"})
 
 
+def test_doubts_without_end_are_handed_on_ten_times_a_second_at_most(folder) -> None:
+    parties = Remaining(folder, run_on("complete"), minimum=3)
+    parties.play(until=lambda: len(parties.running) == 5 and all(each.book.begun for each in parties.running.values()))
+    one, began, sent = "agent-0", parties.now, len(parties.wires.sent)
+    for number in range(200):
+        parties.wires.waiting[one].append(Delivery(LIAR, bundle([signed(parties, "doubt", {"agent-1"}, number)])))
+        parties.now += 0.005
+        parties.step(one)
+    handed = [to for sender, to, blob in parties.wires.sent[sent:] if sender == one and blob[:1] == LETTER]
+    assert handed
+    assert len(handed) <= 4 * (1 + 10 * (parties.now - began))
+
+
+def test_who_has_voted_cannot_move_the_cut_by_saying_that_it_has_finished(folder) -> None:
+    parties = Remaining(folder, run_on("complete"), minimum=3)
+    exclusion = Exclusion(
+        parties.agreement, parties.identities["agent-0"], parties.roster, kept=(), keep=lambda statements: None
+    )
+    assert exclusion.vote({"agent-1"}, 2)
+    for name in ("agent-2", "agent-3"):
+        exclusion.take(signed(parties, "vote", {"agent-1"}, 3, by=name))
+    finished = signed(parties, "finished", set(), 5)
+    early = Exclusion(
+        parties.agreement,
+        parties.identities["agent-0"],
+        parties.roster,
+        kept=[*exclusion.signed(), finished],
+        keep=lambda statements: None,
+    )
+    assert early.cut == 5  # it finished, and need not vote
+    exclusion.take(signed(parties, "vote", {"agent-1"}, 2))
+    assert exclusion.cut == 3
+    exclusion.take(finished)
+    assert exclusion.cut == 3
+    assert not exclusion.allows(4)
+
+
 def test_an_excluded_party_knows_it_after_a_restart(folder) -> None:
     parties = Remaining(folder, run_on("complete"), minimum=3)
     written = [

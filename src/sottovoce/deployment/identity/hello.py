@@ -21,7 +21,6 @@ LETTER = b"H"
 DIGEST_BYTES = 32
 LARGEST = 4096  # bytes of a hello
 _PURPOSE = "hello"
-_BEFORE = 2 + SIGNATURE_BYTES  # no hello is shorter
 _MOST_COUNTERS, _LONGEST_COUNTER = 16, 32
 
 

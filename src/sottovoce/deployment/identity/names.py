@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
     """Whether a host is this machine, and cannot be reached from another one."""
     if host.lower() == "localhost":
         return True
-    return bool(_NUMBERS.fullmatch(host)) and ipaddress.IPv4Address(host).is_loopback
+    return bool(_NUMBERS.fullmatch(host)) and _is_host(host) and ipaddress.IPv4Address(host).is_loopback
 
 
 def _is_host(host: str) -> bool:

@@ -120,11 +120,6 @@ class Session:
         return self._identity.name
 
     @property
-    def digest(self) -> bytes:
-        """Of the agreement that this party has accepted."""
-        return self._digest
-
-    @property
     def members(self) -> tuple[str, ...]:
         """Names of all members of the roster, the same for everybody."""
         return self._roster.names
@@ -202,7 +197,6 @@ class Session:
         Raises:
             Malformed, Oversized, UnknownParty, Forged: it is no hello of a member.
             WrongSender: it is another party's than `sender`'s.
-            DifferentVersion: it is of a release that speaks another version.
             WrongRun: it is of another run.
             DifferentAgreement: the other party has agreed to something else.
             DifferentRoster: it knows other members.

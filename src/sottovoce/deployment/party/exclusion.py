@@ -113,8 +113,7 @@ class Exclusion:
         """The last exchange under the old agreement; None as long as somebody who remains has not voted for the same."""
         if not self.lost or any(not self._voted(name) for name in self.remaining):
             return None
-        said = (*self._votes.items(), *self._finished.items())
-        return max(statement.position for name, (statement, _) in said if name in self.remaining)
+        return max(self._last_exchange(name) for name in self.remaining)
 
     @property
     def consented(self) -> bool:
@@ -154,6 +153,10 @@ class Exclusion:
         )
         new = wanted - self.lost
         return frozenset() if any(alive(name) for name in new) else new
+
+    def has_finished(self, name: str) -> bool:
+        """Whether a party has said that it has its model."""
+        return name in self._finished
 
     def doubt(self, names: frozenset[str], number: int) -> None:
         """Say which neighbours this party does not hear, where that has changed; who has finished may have left.
@@ -292,8 +295,16 @@ class Exclusion:
         ]
 
     def _voted(self, name: str) -> bool:
+        return name in self._finished or self._votes_alike(name)
+
+    def _votes_alike(self, name: str) -> bool:
         vote = self._votes.get(name)
-        return name in self._finished or (vote is not None and vote[0].lost == self.lost)
+        return vote is not None and vote[0].lost == self.lost
+
+    def _last_exchange(self, name: str) -> int:
+        """What a party had committed by its vote; of who has finished without one, the last: who says so after its vote cannot move a cut that is known."""
+        said = self._votes if self._votes_alike(name) else self._finished
+        return said[name][0].position
 
     def _agrees(self, name: str, mine: Statement) -> bool:
         theirs = self._consents.get(name)

@@ -1,10 +1,12 @@
 """How a party's loop goes on without those who are lost: who counts as lost, what is handed on, and when the next agreement holds.
 
 A party that waits doubts every neighbour of whom nothing genuine has come for as long as the agreement says, and takes that back when it hears it again. Parties that wait
-send each other receipts meanwhile, so that whoever is there is heard. Somebody is lost whom none of its neighbours hears: then all vote (`doubts`, `exclusion`). Before
-this party has greeted everybody once nobody counts as lost: not everybody starts at the same time.
+send each other receipts meanwhile, so that whoever is there is heard. Somebody is lost whom none of its neighbours hears, for a while longer: then all vote (`doubts`, `exclusion`). Before
+this party has greeted everybody once nobody counts as lost: not everybody starts at the same time. Nor does anybody as long as this party hears nobody at all: then it is itself cut
+off, or what carries all messages is down, and who is heard a little later than others afterwards is not lost.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from sottovoce.errors import ProtocolError
 HAND_ON = 1.0  # seconds after which statements are handed on again, where there are no new ones
 BEAT = 1.0  # seconds, at most, between two signs of life of a party that waits
 _BEATS = 8  # of them, at least, before a silent party counts as lost
+_LASTING = 4  # parts of the same time; one of them passes between the last doubt and a vote
 
 
 class Course(NamedTuple):
@@ -56,6 +59,7 @@ class GoingOn:
         self._start = start
         self._course, self.exclusion, self._post, self._watch, self._goes_on = course, exclusion, post, watch, goes_on
         self._began = watch.clock()
+        self._reached: tuple[frozenset[str], float] = frozenset(), self._began  # who is out of reach, and since when
         self._without: frozenset[str] = frozenset()
         self.following: Course | None = None  # once the cut is known
 
@@ -93,11 +97,12 @@ class GoingOn:
             self._post.beat(beat)
         if not begun:
             return
+        self._count_anew_where_cut_off()
         silent = [name for name, _ in self._post.neighbours.items() if idle > limit / 2 and self.is_silent(name)]
         self.exclusion.doubt(frozenset(silent), self._start << 32)
         reached = self.exclusion.out_of_reach
         agreed = frozenset() if any(self._is_heard(name) for name in reached) else reached
-        new = (agreed | self.exclusion.joins(self._is_heard)) - self.lost
+        new = (self._lasting(agreed) | self.exclusion.joins(self._is_heard)) - self.lost
         if new and self.exclusion.vote(new, committed):
             self._watch.log("lost", parties=sorted(self.lost), committed=committed)
         if self.exclusion.statements():
@@ -142,9 +147,25 @@ class GoingOn:
         """Whether a neighbour counts as lost."""
         return name in self._post.neighbours and not self._is_heard(name)
 
+    def _lasting(self, names: frozenset[str]) -> frozenset[str]:
+        """These, once they are the same for a while: where a network was divided and heals, doubts come before their senders take them back."""
+        now = self._watch.clock()
+        if names != self._reached[0]:
+            self._reached = names, now
+        return names if now - self._reached[1] >= self._course.agreement.exclude_after / _LASTING else frozenset()
+
+    def _count_anew_where_cut_off(self) -> None:
+        """Let silence begin later as long as nobody at all is heard: then this party, or whoever carries all messages, is cut off, and once that is over everybody has as long again to be heard."""
+        neighbours = [*self._post.neighbours.items()]
+        if any(self.exclusion.has_finished(name) for name, _ in neighbours):
+            return  # who has finished may have left
+        now, last = self._watch.clock(), max((each.heard for _, each in neighbours), default=math.inf)
+        if now - last > self._course.agreement.exclude_after:
+            self._began = now
+
     def _is_heard(self, name: str) -> bool:
         return name in self._post.neighbours and self._silence(name) <= self._course.agreement.exclude_after
 
     def _silence(self, name: str) -> float:
-        """Seconds since something genuine of a neighbour came, or since this party started."""
+        """Seconds since something genuine of a neighbour came, since this party started, or since it was cut off."""
         return self._watch.clock() - max(self._post.neighbours[name].heard, self._began)

@@ -61,3 +61,10 @@ class Inbox:
         for done in self._popped:
             done()
         self._popped.clear()
+
+    def let_go(self) -> None:
+        """Forget everything: its run ends, and nobody needs to deliver it again."""
+        self._popped += self._done.values()
+        self._words.clear()
+        self._done.clear()
+        self.written()

@@ -106,6 +106,10 @@ class Loop:
         """What the last exchange left for later ones of its round."""
         return self._held
 
+    def let_go(self) -> None:
+        """Forget words that came and are not needed, since the run goes on under another agreement."""
+        self._inbox.let_go()
+
     def awaited(self) -> list[str]:
         """Of whom something is missing, for people who look on."""
         if self._going_on is not None and (missing := self._going_on.exclusion.missing()):

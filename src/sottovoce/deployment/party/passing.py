@@ -20,6 +20,7 @@ from sottovoce.deployment.party.statements import Statement
 MOST = 512  # statements in one message
 _HEAD = struct.Struct("<IIIH")
 LARGEST = _HEAD.size + MOST * statements.SIZE
+_LAST_PLACE = 2**32 - 1  # that a bundle can name
 
 
 class Bundle(NamedTuple):
@@ -43,7 +44,7 @@ def unpacked(content: bytes) -> tuple[Bundle, int]:
     """A bundle, and where it ends.
 
     Raises:
-        Malformed: it is cut off, or has more statements than may go along with a message.
+        Malformed: it is cut off, has more statements than may go along with a message, or counts to more than an answer can.
     """
     if len(content) < _HEAD.size:
         raise Malformed(f"{len(content)} bytes are fewer than stand before statements; the message is ignored.")
@@ -51,6 +52,8 @@ def unpacked(content: bytes) -> tuple[Bundle, int]:
     end = _HEAD.size + number * statements.SIZE
     if number > MOST or len(content) < end:
         raise Malformed(f"a message announces {number} statements; it is cut off, or these are more than {MOST}.")
+    if first + number > _LAST_PLACE:
+        raise Malformed(f"a message counts {first + number} statements, more than can be answered; it is ignored.")
     return Bundle(base, first, counted, statements.unpacked(content[_HEAD.size : end])), end
 
 

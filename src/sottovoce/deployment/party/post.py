@@ -26,6 +26,7 @@ from sottovoce.errors import ProtocolError
 
 RETURNED = 4.0  # seconds of silence after which a neighbour that is heard again may have lost what was sent meanwhile
 REFUSAL_WAIT = 1.0  # seconds between two answers to somebody who is refused
+NEWS_WAIT = 0.1  # seconds between two bundles of statements for somebody, where there are new ones
 
 
 class Watch(Protocol):
@@ -86,6 +87,7 @@ class Post:
         self._session, self._transport, self._book, self._watch = session, transport, book, watch
         self.neighbours, self.outbox = neighbours, Outbox()
         self.refused, self._testimony = Refused(watch.log), testimony
+        testimony.keep(max(0, book.committed))  # statements are about exchanges near the one that was written down last
         book.keep_statements = testimony.keep
         self._told: dict[str, tuple[int, int]] = {}  # by neighbour: what the last message said of statements
         self._news = (0, 0), watch.clock()
@@ -107,7 +109,7 @@ class Post:
     @property
     def digest(self) -> bytes:
         """Of the agreement that this party has accepted."""
-        return self._session.digest
+        return self._session.agreement
 
     @property
     def run_keys(self) -> dict[str, bytes]:
@@ -252,9 +254,12 @@ class Post:
         return None
 
     def show(self, name: str, statements: bytes, every: float) -> None:
-        """Send statements in the open: new ones at once, and the same again every so many seconds."""
+        """Send statements in the open: new ones soon, and the same again every so many seconds.
+
+        Not each at once: a member that says something new all the time would have everybody send all that is known just as often.
+        """
         now, (told, at) = self._watch.clock(), self._shown.get(name, (b"", -math.inf))
-        if statements != told or now >= at + every:
+        if now >= at + (every if statements == told else NEWS_WAIT):
             self._shown[name] = statements, now
             self._send(name, statements)
 

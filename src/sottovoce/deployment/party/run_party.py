@@ -18,7 +18,7 @@ import numpy as np
 
 from sottovoce.deployment.identity import Identity, Roster, Session, fresh_boot, new_run_key, packing
 from sottovoce.deployment.ledger import Ledger
-from sottovoce.deployment.party import stalls, wire
+from sottovoce.deployment.party import stalls, statements, wire
 from sottovoce.deployment.party.book import Book
 from sottovoce.deployment.party.evidence import Caught, keep_evidence, kept_evidence
 from sottovoce.deployment.party.exclusion import Exclusion
@@ -232,7 +232,7 @@ def _take_part(
         raise ConfigError(
             f"the run {brief(agreement.run)!r} was erased in this store, and nothing more is sent in it. Agree on a run with another name."
         )
-    largest = wire.LONGEST + max(8 * agreement.dimension, stalls.LARGEST)
+    largest = wire.LONGEST + max(8 * agreement.dimension, stalls.LARGEST, 2 * statements.SIZE)
     _check_room(place.transport, largest)
     session = Session(
         place.identity,
@@ -310,6 +310,7 @@ def _following(loop: Loop, book: Book, going_on: GoingOn | None, watch: Onlooker
     watch.moment("before going on")
     book.succeed(following.agreement, new_run_key(), loop.state, loop.held, going_on.exclusion.signed())
     watch.moment("after going on")
+    loop.let_go()
     watch.log("goes on", without=sorted(going_on.lost), after=loop.position - 1)
     return following
 

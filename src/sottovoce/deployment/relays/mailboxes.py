@@ -6,7 +6,8 @@
     sv-inbox.TO.>   where answers to a member come
 
 A member may publish to sv.*.OWN, ask for the next messages of its own consumer, acknowledge them, and hear its own answers: nothing else. It
-makes no streams and no consumers, since with those it could copy the mail of others or have mail delivered to them.
+makes no streams and no consumers, since with those it could copy the mail of others or have mail delivered to them. The server's answers to a member go
+wherever it asks, with the server's rights: by them it can empty or remove mailboxes, and read none (docs/relay.md).
 """
 
 from typing import Any
