@@ -55,7 +55,7 @@ def keys(tmp_path_factory):
 @pytest.mark.parametrize("collude", [1, "all"])
 def test_a_reservation_covers_what_finished_rounds_reveal(gopa, collude, tmp_path):
     run = public_run(rounds=2, gopa=gopa)
-    roles = Roles(tmp_path, run, collude=collude)
+    roles = Roles(tmp_path, run, collude=collude, time_limit=64)
     roles.play()
     reserved = masked_guarantee(roles.plan, in_the_open(run, unit="agent"))
     transcripts = [ended.transcript for ended in roles.ended[0]]
@@ -72,7 +72,7 @@ def test_a_reservation_covers_what_finished_rounds_reveal(gopa, collude, tmp_pat
 def test_a_star_of_honest_neighbours_is_the_worst_that_is_left(keys):
     """The share against the exact account of the star, for Gaussian masks."""
     run = public_run(gopa=GAUSSIAN)
-    plan = plan_for(run, keys, collude=1)
+    plan = plan_for(run, keys, collude=1, time_limit=64)
     found = hidden(plan)
     assert found.neighbours == 3
     star = from_pairs(4, np.array([(0, 1), (0, 2), (0, 3)]))
@@ -91,7 +91,7 @@ def test_a_star_of_honest_neighbours_is_the_worst_that_is_left(keys):
     ],
 )
 def test_masks_count_only_where_honest_neighbours_are_sure(gopa, collude, neighbours, keys):
-    plan = plan_for(public_run(gopa=gopa), keys, collude=collude)
+    plan = plan_for(public_run(gopa=gopa), keys, collude=collude, time_limit=64)
     found = hidden(plan)
     assert found.neighbours == neighbours
     assert found.share == 1 / (1 + neighbours)
@@ -110,7 +110,7 @@ def test_records_are_protected_as_in_the_open_where_all_may_collude(keys):
     alone = masked_guarantee(plan_for(run, keys), plain)
     assert alone.cost.value == pytest.approx(plain.cost.value, rel=1e-8)
     assert alone.cost.value >= plain.cost.value
-    among = masked_guarantee(plan_for(run, keys, collude=1), plain)
+    among = masked_guarantee(plan_for(run, keys, collude=1, time_limit=64), plain)
     assert among.cost.value == pytest.approx(plain.cost.value / 2, rel=1e-8)
     assert among.total_variation > 0
     assert "any 1 other agents" in among.guarantee.observer
@@ -152,7 +152,7 @@ def test_a_time_limit_that_leaves_no_time_is_refused(keys):
 def test_an_agent_that_did_not_publish_has_revealed_nothing_more(tmp_path):
     """A round that is given up counts for those who published, and the reservation covers it."""
     run = public_run(rounds=1, gopa=WHOLE)
-    roles = Roles(tmp_path, run, collude=1)
+    roles = Roles(tmp_path, run, collude=1, time_limit=64)
     roles.play(until=lambda r: r.board.log.transcript is not None and r.board.log.transcript.phase is Phase.PUBLICATION)
     roles.end(3)
     roles.play()
@@ -161,3 +161,11 @@ def test_an_agent_that_did_not_publish_has_revealed_nothing_more(tmp_path):
     reserved = masked_guarantee(roles.plan, in_the_open(run, unit="agent"))
     found = guarantee(ended.transcript, coalition=[], party=0)
     assert found.tradeoff.delta(1.0) <= reserved.guarantee.tradeoff.delta(1.0)
+
+
+def test_masks_are_not_counted_where_a_queue_could_outlast_the_deadlines(keys):
+    """What a transport still sends while it is closed has to be out before anybody reveals masks."""
+    long, short = (plan_for(public_run(gopa=WHOLE), keys, collude=1, time_limit=seconds) for seconds in (60, 59))
+    assert hidden(long).neighbours == 3
+    assert (hidden(short).neighbours, hidden(short).share) == (0, 1.0)
+    assert "could leave after its masks were revealed" in hidden(short).reason

@@ -30,6 +30,7 @@ from sottovoce.deployment.gopa_parties.plan import Plan
 from sottovoce.deployment.privacy import Cost, Deployed
 
 SLACK = 1e-9  # relative: what float64 does to the numbers of an account
+QUEUES = 60  # seconds of a time limit of which an eighth is longer than a transport that is closed goes on sending, 6 seconds
 _EXACT = (
     "Values are clipped to a ball in exact whole numbers, whatever is computed before; the sensitivity is its diameter."
 )
@@ -62,6 +63,13 @@ def hidden(plan: Plan) -> Hidden:
             share=1.0,
             reason=f"Of {agents} agents {others} may collude and {least} are enough for a sum, so that a board could have two lists of dropped agents "
             f"signed: masks are not counted, own noise protects.",
+        )
+    if plan.time_limit < QUEUES:
+        return Hidden(
+            neighbours=0,
+            share=1.0,
+            reason=f"With a time limit of {plan.time_limit} s, below {QUEUES} s, a publication that waits in a queue could leave after its masks were revealed: masks are not "
+            f"counted, own noise protects.",
         )
     honest = max(0, kept - others)
     gopa = plan.run.algorithm.aggregation
