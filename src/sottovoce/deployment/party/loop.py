@@ -144,7 +144,7 @@ class Loop:
         """Take in what others sign about lost parties; who knows only an older agreement is shown what came after it."""
         if self._going_on is not None:
             self._going_on.take(notice)
-        if self._certificate and not is_about(notice.blob, self._post.digest):
+        if self._certificate and not is_about(notice.blob, self._post.session.agreement):
             self._post.show(notice.sender, bundle(self._certificate), HAND_ON)
 
     def _look_for_lost(self) -> None:

@@ -107,11 +107,6 @@ class Post:
         return self._session
 
     @property
-    def digest(self) -> bytes:
-        """Of the agreement that this party has accepted."""
-        return self._session.agreement
-
-    @property
     def run_keys(self) -> dict[str, bytes]:
         """Public keys of the others in this run."""
         return self._session.run_keys
