@@ -58,7 +58,7 @@ class GoingOn:
         """
         self._start = start
         self._course, self.exclusion, self._post, self._watch, self._goes_on = course, exclusion, post, watch, goes_on
-        self._began = watch.clock()
+        self._began = self._started = watch.clock()
         self._reached: tuple[frozenset[str], float] = frozenset(), self._began  # who is out of reach, and since when
         self._without: frozenset[str] = frozenset()
         self.following: Course | None = None  # once the cut is known
@@ -146,6 +146,11 @@ class GoingOn:
     def is_silent(self, name: str) -> bool:
         """Whether a neighbour counts as lost."""
         return name in self._post.neighbours and not self._is_heard(name)
+
+    def has_gone(self, name: str) -> bool:
+        """Whether a neighbour was not heard of for so long that a party with its model need not wait for its receipts; whoever else is heard."""
+        heard = max(self._post.neighbours[name].heard, self._started)
+        return self._watch.clock() - heard > self._course.agreement.exclude_after
 
     def _lasting(self, names: frozenset[str]) -> frozenset[str]:
         """These, once they are the same for a while: where a network was divided and heals, doubts come before their senders take them back."""

@@ -286,7 +286,7 @@ class Loop:
         self._post.tell_news()
         if self._post.write_acknowledgements():
             return True
-        lost = _nobody if self._going_on is None else self._going_on.is_silent
+        lost = _nobody if self._going_on is None else self._going_on.has_gone
         if any(not lost(name) for name in self._post.outbox.receivers()):
             return False
         linger = self._post.patience(LINGER)
