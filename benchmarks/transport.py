@@ -81,7 +81,7 @@ class Party:
                     missing.discard(delivery.sender)
                     self.transport.send(delivery.sender, self.session.hello({}))
                 self.transport.send(delivery.sender, self.session.seal(delivery.sender, "ready", 0, b""))
-            elif delivery.sender not in missing and self._opened(*delivery) == "ready":
+            elif delivery.sender not in missing and self._opened(delivery.sender, delivery.blob) == "ready":
                 unheard.discard(delivery.sender)
 
     def round(self, number: int, payload: bytes) -> None:
@@ -93,7 +93,11 @@ class Party:
             delivery = self.transport.recv(30.0)
             if delivery is None:
                 raise SystemExit(f"nothing came for 30 s; missing: {missing}")
-            if not is_hello(delivery.blob) and self._opened(*delivery) == "words" and self.early[-1][1] == number:
+            if (
+                not is_hello(delivery.blob)
+                and self._opened(delivery.sender, delivery.blob) == "words"
+                and self.early[-1][1] == number
+            ):
                 missing.discard(delivery.sender)
 
     def _opened(self, sender: str, blob: bytes) -> str:
