@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deployment.gopa_parties.roles import LATTICE
-from deployment.gopa_parties.test_killed_roles import UNITS, Run, forks, simulated  # noqa: F401  fixtures
+from deployment.gopa_parties.test_killed_roles import EVERYBODY, ROUNDS, UNITS, Run, forks, simulated  # noqa: F401  fixtures
 from deployment.relays import Relay
 
 pytestmark = [
@@ -34,7 +34,7 @@ def test_roles_over_a_relay_that_is_killed_end_with_the_model_of_the_simulation(
         finally:
             run.end()
     run.check()
-    assert np.abs(run.models()["agent-0"] - model).max() / LATTICE.unit < UNITS
+    assert np.abs(run.models([EVERYBODY] * ROUNDS)["agent-0"] - model).max() / LATTICE.unit < UNITS
 
 
 def said(run: Run, name: str) -> str:
