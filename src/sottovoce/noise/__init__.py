@@ -10,6 +10,7 @@ from sottovoce.noise.independent import independent
 from sottovoce.noise.laws import Gaussian, L2Laplace, Laplace, Law
 from sottovoce.noise.local_graph_homomorphic import local_graph_homomorphic
 from sottovoce.noise.noise import (
+    GENERATOR,
     RELAY,
     Noise,
     NoiseMap,
@@ -22,6 +23,7 @@ from sottovoce.noise.noise import (
     outgoing_weight,
     own_copy_is_the_message,
     received_map,
+    shared_sources,
 )
 from sottovoce.noise.none import none
 
@@ -37,6 +39,7 @@ SCHEMES: dict[str, Callable[..., Noise]] = {
 }
 
 __all__ = [
+    "GENERATOR",
     "LAWS",
     "RELAY",
     "SCHEMES",
@@ -62,6 +65,7 @@ __all__ = [
     "outgoing_weight",
     "own_copy_is_the_message",
     "received_map",
+    "shared_sources",
 ]
 
 

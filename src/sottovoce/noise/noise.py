@@ -24,6 +24,7 @@ from sottovoce.topologies import ActiveLinks
 
 CANCELLATION_TOLERANCE = 1e-12
 RELAY = -1  # the owner of what a relay adds, which is no agent
+GENERATOR = -2  # the owner of what a generator draws, which is no agent either: every agent is told the sum that it adds, and no source of it
 Array = Any  # NumPy here; JAX when the active links are drawn inside a compiled round
 Cancellation = Literal["centroid", "receivers"]
 Factor = float | Sequence[float] | Callable[[int], float]
@@ -35,9 +36,8 @@ class NoiseMap(NamedTuple):
     The index arrays are NumPy and depend only on which links exist; the values may depend on the active weights.
     """
 
-    owners: (
-        np.ndarray
-    )  # [S, 2] who knows source s: agents, or RELAY in the first column; -1 in the second when one alone knows it
+    # [S, w] who knows source s, w >= 2: agents, filled up with -1; or RELAY or GENERATOR in the first column
+    owners: np.ndarray
     link_index: np.ndarray  # [m] position of the link in topology.links
     link_source: np.ndarray  # [m]
     link_value: Array  # [m]
@@ -58,6 +58,11 @@ class NoiseMap(NamedTuple):
         """[S] bool: the sources that a relay owns."""
         return np.asarray(self.owners[:, 0] == RELAY)
 
+    @property
+    def of_generator(self) -> np.ndarray:
+        """[S] bool: the sources of which agents know nothing but the sums that they add."""
+        return np.asarray(self.owners[:, 0] == GENERATOR)
+
 
 class Noise(NamedTuple):
     """A noise scheme: a law for the sources and a rule that spreads them over the active links."""
@@ -70,6 +75,8 @@ class Noise(NamedTuple):
     parameters: Mapping[str, Any] = {}
     needs_relay: bool = False  # the relay of a federation adds it
     in_gradients: bool = False  # agents add it to every gradient they take, and links carry none
+    # [rounds or 1, lags, agents or 1]: what agent k adds in round t is fresh noise less memory[t, j, k] times what it added j + 1 rounds before
+    memory: np.ndarray | None = None
 
     @property
     def std(self) -> float:
@@ -172,9 +179,13 @@ def no_sources(links: ActiveLinks) -> NoiseMap:
 
 
 def known_sources(owners: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """[S] bool: the sources that a member [K] owns or shares; what a relay owns is known to no agent."""
-    by = [(column >= 0) & members[column] for column in (owners[:, 0], owners[:, 1])]
-    return np.asarray(by[0] | by[1])
+    """[S] bool: the sources that a member [K] owns or shares; what a relay or a generator owns is known to no agent."""
+    return np.asarray(((owners >= 0) & members[owners]).any(axis=1))
+
+
+def shared_sources(owners: np.ndarray) -> np.ndarray:
+    """[S] bool: the sources that several agents know."""
+    return np.asarray((owners[:, 1:] >= 0).any(axis=1))
 
 
 def outgoing_weight(links: ActiveLinks) -> Array:
