@@ -19,11 +19,12 @@ from sottovoce.accounting.proofs.absorption import (
 )
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.accounting.proofs.message_differences import final_models_hold
+from sottovoce.accounting.proofs.noise_vectors import noise_vector
 from sottovoce.accounting.proofs.proof import Proof, Statement
 from sottovoce.accounting.question.promise import contraction
 from sottovoce.accounting.tradeoff import GaussianTradeoff
 from sottovoce.linear import BoundRound, Rounds, Step
-from sottovoce.noise import known_sources, received_map
+from sottovoce.noise import known_sources, received_map, shared_sources
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
 
@@ -117,12 +118,13 @@ def absorption_of(evidence: Evidence) -> Absorption | None:
     local = _local_steps(steps, losses)
     if local is None or None in distinct:
         return None
+    by_round = [links for index in rounds.which if (links := distinct[index]) is not None]
     return Absorption(
-        links=[links for index in rounds.which if (links := distinct[index]) is not None],
+        links=by_round,
         std=rounds.scales,
         sizes=_entering(steps, patterns),
         steps=local,
-        terminal=_terminal(rounds) if view.final_model else None,
+        terminal=_terminal(rounds, by_round[-1]) if view.final_model else None,
     )
 
 
@@ -160,6 +162,38 @@ def _local_steps(steps: list[Step], losses: ConvexSmooth) -> Diffusion | Consens
 
 
 def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
+    """Every link with a source of its own sender; else one source per agent, with the price of shifting all of them together."""
+    found = _single_sources(bound, view)
+    return _shared_sources(bound, view) if found is None else found
+
+
+def _shared_sources(bound: BoundRound, view: View) -> RoundLinks | None:
+    """What an agent adds to its messages as one source, whoever shares it; None where agents add different noise to their messages."""
+    links, _ = bound.exchanges[0]
+    found = noise_vector(bound.exchanges[0], view.members)
+    if found is None:
+        return None
+    active, agents = np.flatnonzero(links.weights > 0), np.arange(len(links.perron))
+    senders = links.senders[active]
+    read = np.zeros(len(agents), dtype=bool)
+    read[senders[view.links[0][active] & ~view.members[senders]]] = True
+    return RoundLinks(
+        senders=senders,
+        receivers=links.receivers[active],
+        weights=links.weights[active],
+        link_source=senders,
+        self_weights=links.self_weights,
+        own_source=agents,
+        own_factor=found.own,
+        owners=agents,
+        read=read,
+        known=~found.movable,
+        precision=found.precision,
+    )
+
+
+def _single_sources(bound: BoundRound, view: View) -> RoundLinks | None:
+    """The sources as they are; None unless every link carries one of its sender, unchanged, and nobody shares it."""
     links, noise = bound.exchanges[0]
     K, S = len(links.perron), noise.num_sources
     active = np.flatnonzero(links.weights > 0)
@@ -171,8 +205,9 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     if (
         not one_each
         or not np.all(noise.link_value[used] == 1.0)
-        or (noise.owners[:, 1] >= 0).any()
+        or shared_sources(noise.owners).any()
         or noise.of_relay.any()
+        or noise.of_generator.any()
     ):
         return None
     link_source = np.zeros(len(active), dtype=int)
@@ -200,12 +235,14 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     )
 
 
-def _terminal(rounds: Rounds) -> Terminal:
-    """The centroid after the last combination, as weights of its messages and sources."""
+def _terminal(rounds: Rounds, last: RoundLinks) -> Terminal:
+    """The centroid after the last combination, as weights of its messages and of the sources in the last round's links."""
     links, noise = rounds.at(len(rounds) - 1).exchanges[0]
     q = rounds.centroid.weights
-    messages = links.self_weights * q
-    np.add.at(messages, links.senders, links.weights * q[links.receivers])
+    kept, sent = links.self_weights * q, np.bincount(links.senders, links.weights * q[links.receivers], len(q))
+    messages = kept + sent
+    if last.precision is not None:  # every message carries its sender's source; own copies carry it, or nothing
+        return Terminal(messages, sent + last.own_factor * kept)
     return Terminal(messages, np.asarray(received_map(noise, links).T @ q))
 
 
