@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from sottovoce.noise.central import central
+from sottovoce.noise.designed import designed
 from sottovoce.noise.gopa import gopa
 from sottovoce.noise.gradient import gradient
 from sottovoce.noise.graph_homomorphic import graph_homomorphic
@@ -55,6 +56,7 @@ __all__ = [
     "cancels_in_centroid",
     "central",
     "centroid_residual",
+    "designed",
     "gopa",
     "gradient",
     "graph_homomorphic",

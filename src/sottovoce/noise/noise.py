@@ -23,6 +23,7 @@ from sottovoce.schedules import schedule_of
 from sottovoce.topologies import ActiveLinks
 
 CANCELLATION_TOLERANCE = 1e-12
+MAX_ENTRIES = 50_000_000  # (link, source) entries of one map: about 4 GB while it is being combined with the weights
 RELAY = -1  # the owner of what a relay adds, which is no agent
 GENERATOR = -2  # the owner of what a generator draws, which is no agent either: every agent is told the sum that it adds, and no source of it
 Array = Any  # NumPy here; JAX when the active links are drawn inside a compiled round
@@ -169,6 +170,44 @@ def broadcast_map(links: ActiveLinks, own_factor: Array) -> NoiseMap:
         self_index=agents,
         self_source=agents,
         self_value=own_factor,
+    )
+
+
+def same_everywhere(
+    links: ActiveLinks, owners: np.ndarray, agent: np.ndarray, source: np.ndarray, value: Array
+) -> NoiseMap:
+    """What an agent adds stands on all its links and on its own copy alike.
+
+    Args:
+        links: of the round.
+        owners: [S, w] who knows the sources.
+        agent: [n] who adds something.
+        source: [n] which source it adds.
+        value: [n] with which factor.
+
+    Raises:
+        IncompatibleChoice: more entries than memory has room for.
+    """
+    counts = np.bincount(agent, minlength=len(links.perron))
+    widths = counts[links.senders]
+    total = int(widths.sum())
+    if total > MAX_ENTRIES:
+        raise IncompatibleChoice(
+            f"this noise puts every source of an agent on all its links, {total:,} entries on these {len(links.senders):,} links; the limit "
+            f"is {MAX_ENTRIES:,}. Use fewer agents or a sparser graph, such as k_out."
+        )
+    by_agent = np.argsort(agent, kind="stable")
+    first = (np.cumsum(counts) - counts)[links.senders]
+    within = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)
+    entry = by_agent[np.repeat(first, widths) + within]
+    return NoiseMap(
+        owners=owners,
+        link_index=np.repeat(np.arange(len(links.senders)), widths),
+        link_source=source[entry],
+        link_value=value[entry],
+        self_index=agent,
+        self_source=source,
+        self_value=value,
     )
 
 
