@@ -65,7 +65,7 @@ def made_convex(sizes: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def shortest_undo(precision: np.ndarray | None, weights: np.ndarray, movable: np.ndarray) -> np.ndarray:
-    """w [W] on movable sources with weights' w = 1 and the least w' X w; zeros where nothing movable carries weight.
+    """The vector w [W] on movable sources with weights' w = 1 and the least w' X w; zeros where nothing movable carries weight.
 
     Args:
         precision: X, or None for the identity.
@@ -82,4 +82,4 @@ def shortest_undo(precision: np.ndarray | None, weights: np.ndarray, movable: np
         if weights[chosen] @ found > 0:  # what rounding spoils is replaced by the weights themselves: any w will do
             made[:] = 0.0
             made[chosen] = found
-    return made / (weights @ made)
+    return np.asarray(made / (weights @ made))

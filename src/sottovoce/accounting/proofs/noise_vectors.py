@@ -71,7 +71,7 @@ def _added(exchange: BoundExchange) -> tuple[sparse.csr_array, np.ndarray] | Non
 
 
 def _empty_rows(matrix: sparse.csr_array) -> np.ndarray:
-    return np.asarray(abs(sparse.csr_array(matrix)).sum(axis=1)).ravel() == 0
+    return np.asarray(np.asarray(abs(sparse.csr_array(matrix)).sum(axis=1)).ravel() == 0)
 
 
 def upper_precision(C: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
