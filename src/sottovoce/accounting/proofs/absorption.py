@@ -168,11 +168,11 @@ def _evaluate(problem: Problem, shares: np.ndarray) -> _Plan:
 def _cost_of_round(problem: Problem, i: int, shifts: np.ndarray, rest: float) -> tuple[np.ndarray, float]:
     """Shifts [W] with those that undo a read-out's difference of length `rest`, and what they cost together."""
     prices, std = problem.rounds[i].prices, problem.std[i] or 1.0  # without noise shifts are 0 or infinite
-    moved = shifts
-    if rest > 0:
-        norm = float(np.linalg.norm(problem.spread))
-        undone = np.abs(problem.undo) * rest if prices else np.abs(problem.spread) / norm * (rest / norm)
-        moved = shifts + undone if norm > 0 else np.full_like(shifts, np.inf)
+    norm, moved = float(np.linalg.norm(problem.spread)), shifts
+    if rest > 0 and norm == 0:
+        moved = np.full_like(shifts, np.inf)
+    elif rest > 0:
+        moved = shifts + (np.abs(problem.undo) * rest if prices else np.abs(problem.spread) / norm * (rest / norm))
     if prices is None or np.isinf(moved).any():
         return moved, float(np.sum((moved / std) ** 2))
     return moved, prices.of(shifts, problem.undo, rest) / std**2
