@@ -29,6 +29,10 @@ recursion run with equality stays below e, its shifts below H, its cost below th
 thus a convex quadratic programme, sparse in (e, H). The solver only proposes theta: what is returned comes from the
 recursion run forward with theta clamped, 1 where read and 0 where known, and holds whatever the solver did.
 
+Sources that are not independent (what agents add to their messages, where they share noise) have a price h' X h
+together, X from `noise_vectors`; then H' |X| H replaces the sum of squares (`absorption_prices`), and nothing else
+changes, since the cost still grows with every H.
+
 Final read-out. Seen is sum_l r_l psi_{l,n} + sum_s g_s z_{s,n}, and of round n's links only those marked as read.
 Read sources move by -d_owner(s); the rest D = sum_l (r_l - sum_{s of l, read} g_s) d_l must be undone by sources
 neither read nor known, sum_s g_s h_s = -D. The shortest such shift is h_s = -g_s D / |g|^2 (Cauchy-Schwarz) and costs
