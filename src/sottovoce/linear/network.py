@@ -36,9 +36,8 @@ class NetworkRound(NamedTuple):
     owners: np.ndarray  # [q, w]
     # How many of the q belong to each exchange; noise in gradients comes last, as one more entry.
     sources: tuple[int, ...]
-    told: tuple[
-        sparse.csr_array, ...
-    ]  # per exchange [K, .]: what a generator has told every agent; [0, .] where there is none
+    # Per exchange [K, .]: what a generator has told every agent; [0, .] where there is none.
+    told: tuple[sparse.csr_array, ...] = ()
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -52,9 +51,8 @@ class SeenRows(NamedTuple):
     active: tuple[np.ndarray, ...]  # per exchange [E_o] bool: the links that are used in this round
     broadcast: tuple[sparse.csr_array, ...]  # per exchange [1, .]: what a relay sends out; () where it is not read
     final_model: sparse.csr_array  # [1, .] in the last round of an observer who is given it, else [0, .]
-    told: tuple[
-        sparse.csr_array, ...
-    ]  # per exchange [members, .]: what a generator has told them; [0, .] where there is none
+    # Per exchange [members, .]: what a generator has told them; [0, .] where there is none.
+    told: tuple[sparse.csr_array, ...] = ()
 
 
 class SystemRound(NamedTuple):
