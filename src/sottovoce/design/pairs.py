@@ -23,6 +23,7 @@ from scipy import optimize
 
 from sottovoce.design.pair_barrier import solve_barrier
 from sottovoce.design.pair_bound import DualPoint, lower_bound
+from sottovoce.design.pair_descent import solve_descent
 from sottovoce.design.pair_problem import (
     Blocks,
     Floats,
@@ -38,7 +39,9 @@ from sottovoce.errors import ConfigError, IncompatibleChoice
 __all__ = ["PairNoise", "pair_noise"]
 
 RIDGE = 1e-7  # of the mean price of an agent's variance
-CLOSE = 2e-6  # the relative gap at which solvers may stop
+CLOSE, CLOSE_BY_DESCENT = 2e-6, 1.5e-3  # relative gaps at which solvers may stop
+MOST_UNKNOWNS, MOST_PRODUCTS = 2000, 8e7  # beyond, Newton's method takes minutes
+MOST_NUMBERS = 4e8  # entries of all inverses: 3.2 GB
 Progress = Callable[[float, float], None]
 
 
@@ -77,7 +80,7 @@ class _Best:
         self.problem, self.progress = problem, progress
         self.own, self.factors = problem.own_variances, np.zeros((len(problem.pairs), 2))
         self.price = self.own_price = float(np.diag(problem.price) @ self.own)
-        self.bound = 0.0
+        self.bound, self.close = 0.0, CLOSE
 
     def take(self, blocks: Blocks, dual: DualPoint) -> bool:
         """Scale a proposal, keep it if it is cheaper, and evaluate its dual point; true where price and bound are close."""
@@ -89,7 +92,7 @@ class _Best:
         self.bound = max(self.bound, lower_bound(self.problem, dual))
         if self.progress is not None:
             self.progress(self.price, self.bound)
-        return self.price <= self.bound * (1.0 + CLOSE)
+        return self.price <= self.bound * (1.0 + self.close)
 
 
 def pair_noise(
@@ -163,7 +166,12 @@ def _among(problem: PairProblem, agents: NDArray[np.bool_], kept: NDArray[np.boo
 
 def _search(problem: PairProblem, best: _Best) -> None:
     proposing = problem._replace(price=_with_ridge(problem))
-    solve_barrier(proposing, best.take)
+    unknowns, views = len(problem.floor) + 3 * len(problem.pairs), len(problem.kappa)
+    if unknowns <= MOST_UNKNOWNS and views * unknowns**2 <= MOST_PRODUCTS:
+        solve_barrier(proposing, best.take)
+    else:
+        best.close = CLOSE_BY_DESCENT
+        solve_descent(proposing, best.take)
 
 
 def _with_ridge(problem: PairProblem) -> Floats:
@@ -233,6 +241,11 @@ def _checked(
         raise ConfigError(f"pairs have shape {agents.shape} and type {agents.dtype}; needed is one row of two agents for every pair.")
     if agents.size and (agents.min() < 0 or agents.max() >= count or (agents[:, 0] == agents[:, 1]).any()):
         raise ConfigError(f"A pair joins two different agents of 0..{count - 1}. Leave out pairs with others, and of an agent with itself.")
+    if (len(coalitions) + 1) * float(count) ** 2 > MOST_NUMBERS:
+        raise IncompatibleChoice(
+            f"{len(coalitions)} coalitions among {count} agents need an inverse of {count} x {count} numbers each, more than fit in memory. "
+            "Ask for smaller coalitions, or name the ones that matter."
+        )
     honest, bounds = [np.ones(count, dtype=bool)], [_per_agent("kappa", kappa, count)]
     for members, allowed in coalitions:
         inside = np.asarray(members, dtype=np.int64)
