@@ -153,7 +153,9 @@ class Passage(NamedTuple):
         heard = len(self.rounds[0].seen.broadcast)
         broadcast = tuple(np.stack([W[ends[-1] + j] for W in placed]) for j in range(heard))
         final = placed[-1][ends[-1] + heard :].sum(axis=0)
-        blocks = costate.reshape(len(start), K, r).sum(axis=1)
+        blocks = (
+            costate[: len(start) * K].reshape(len(start), K, r).sum(axis=1)
+        )  # noise of earlier rounds starts at zero
         return Gathered(messages, broadcast, final, self._by_exchange(on_sources), on_gradients, start @ blocks)
 
     def _by_exchange(self, on_sources: list[np.ndarray]) -> tuple[np.ndarray, ...]:
