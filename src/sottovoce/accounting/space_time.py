@@ -66,24 +66,57 @@ def mu(
         ConfigError: numbers of another shape, or a covariance that is none.
         UnsupportedClaim: a covariance too close to singular: some combination of messages has no noise.
     """
+    size = checked("sensitivity", sensitivity, "(0, inf)")
+    if losses is not None:
+        return SpaceTime(_promised(covariance, num_agents, rounds, step_size, agent, own, losses) * size, 0.0)
+    Q = gram(covariance, num_agents=num_agents, rounds=rounds, step_size=step_size, agent=agent, own=own)
+    found = worst_direction(Q)
+    return SpaceTime(size * float(np.sqrt(found.upper)), size * float(np.sqrt(max(float(found.lower), 0.0))))
+
+
+def gram(
+    covariance: ArrayLike,
+    *,
+    num_agents: int,
+    rounds: int,
+    step_size: ArrayLike,
+    agent: int,
+    own: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """[T, T] the matrix Q with mu^2 = sum_st Q_st <v_s, v_t> for gradient changes v_1..v_T; arguments as in `mu`."""
+    X, steps, rho = _parts(covariance, num_agents, rounds, step_size, agent, own)
+    moved = np.diag(steps)  # of every message, by every gradient
+    for t in range(1, len(steps)):
+        moved[t] += rho * moved[t - 1]
+    found = moved.T @ X @ moved
+    return np.asarray((found + found.T) / 2)
+
+
+def _promised(
+    covariance: ArrayLike, num_agents: int, rounds: int, step_size: ArrayLike, agent: int, own: tuple[float, float] | None, losses: ConvexSmooth
+) -> float:  # fmt: skip
+    """What is proven under the promise, at sensitivity one: differences may turn round, so that absolute values count."""
+    X, steps, rho = _parts(covariance, num_agents, rounds, step_size, agent, own)
+    reach, before = np.zeros(len(steps)), 0.0
+    for t, step in enumerate(steps):
+        reach[t] = before = contraction(float(step), losses) * abs(rho) * before + step
+    return float(np.sqrt(reach @ np.abs(X) @ reach))
+
+
+def _parts(
+    covariance: ArrayLike,
+    num_agents: int,
+    rounds: int,
+    step_size: ArrayLike,
+    agent: int,
+    own: tuple[float, float] | None,
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The agent's part of the inverse covariance [T, T], the steps [T], and rho."""
     T, K = whole("rounds", rounds), whole("num_agents", num_agents)
     if whole("agent", agent, least=0) >= K:
         raise ConfigError(f"agent = {agent!r}; the agents are 0 to {K - 1}.")
-    size = checked("sensitivity", sensitivity, "(0, inf)")
-    steps = _steps(step_size, T)
-    rho = 0.0 if own is None else _feedback(own)
-    precision = _precision(covariance, K, T)[agent::K, agent::K]
-    if losses is not None:
-        reach = np.zeros(T)
-        for t in range(T):
-            reach[t] = contraction(float(steps[t]), losses) * abs(rho) * (reach[t - 1] if t else 0.0) + steps[t] * size
-        return SpaceTime(float(np.sqrt(reach @ np.abs(precision) @ reach)), 0.0)
-    moved = np.diag(steps)  # of every message, by every gradient
-    for t in range(1, T):
-        moved[t] += rho * moved[t - 1]
-    gram = moved.T @ precision @ moved
-    found = worst_direction((gram + gram.T) / 2)
-    return SpaceTime(size * float(np.sqrt(found.upper)), size * float(np.sqrt(max(float(found.lower), 0.0))))
+    steps, rho = _steps(step_size, T), 0.0 if own is None else _feedback(own)
+    return _precision(covariance, K, T)[agent::K, agent::K], steps, rho
 
 
 def _steps(step_size: ArrayLike, rounds: int) -> np.ndarray:
