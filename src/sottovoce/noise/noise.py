@@ -96,7 +96,8 @@ class Noise(NamedTuple):
     def scaled(self, factor: Factor) -> "Noise":
         """The same scheme with its law multiplied: by one number, by one number per round, or by factor(round).
 
-        Rounds are numbered from 1. A zero factor means that this round is sent without noise.
+        Rounds are numbered from 1. A zero factor means that this round is sent without noise. Under memory what is multiplied is the
+        fresh noise of a round: one number for all rounds multiplies everything that agents add, a schedule does not.
         """
         previous = self.schedule
         if callable(factor):
@@ -140,6 +141,38 @@ class Noise(NamedTuple):
             )
         return factors
 
+    def remembered(self, rounds: int, num_agents: int) -> np.ndarray:
+        """[rounds, lags, agents]: with which factor every agent takes off in every round what it added one, two, ... rounds before.
+
+        Without memory there are no lags.
+
+        Raises:
+            ConfigError: numbers that are not finite, or of another shape than [rounds or 1, lags, agents or 1].
+        """
+        if self.memory is None:
+            return np.zeros((rounds, 0, num_agents))
+        given = np.asarray(self.memory)
+        if (
+            given.ndim != 3
+            or given.dtype.kind not in "fiu"
+            or given.shape[1] == 0
+            or given.shape[2] not in (1, num_agents)
+        ):
+            raise ConfigError(
+                f"the memory of '{self.name}' has shape {given.shape} and type {given.dtype}; needed are real numbers [rounds or 1, lags, agents or 1] "
+                f"with at least one lag and {num_agents} agents. Leave memory out for noise that is fresh in every round."
+            )
+        if given.shape[0] != 1 and given.shape[0] < rounds:
+            raise ConfigError(
+                f"the memory of '{self.name}' has rows for {given.shape[0]} rounds but the run has {rounds}. Give one row per round, or one for all."
+            )
+        if not np.isfinite(given).all():
+            raise ConfigError(
+                f"the memory of '{self.name}' has entries that are not finite. Every factor must be a real number."
+            )
+        used = given[:rounds] if given.shape[0] > 1 else given
+        return np.array(np.broadcast_to(used, (rounds, given.shape[1], num_agents)), dtype=float)
+
     def __repr__(self) -> str:
         return described_repr(self)
 
@@ -152,6 +185,8 @@ class Noise(NamedTuple):
             described["schedule"] = "per round"
             if rounds is not None:
                 described["factors"] = self.factors(rounds).tolist()
+        if self.memory is not None:
+            described["memory"] = np.asarray(self.memory).tolist()
         return {**described, **self.parameters}
 
 
