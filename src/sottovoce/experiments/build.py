@@ -62,7 +62,9 @@ def assembled(
         view(coalitions(observer, topology.num_agents)[0], topology)  # refuses one that this topology does not have
     algorithm = config.algorithm.algorithm(topology, config.privacy)
     batch_size = config.algorithm.batch_size
-    check_together(topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size)
+    check_together(
+        topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size, remembers=True
+    )
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
         bind(noise, topology.active_links())
     experiment = Experiment(

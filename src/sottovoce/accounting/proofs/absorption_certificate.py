@@ -121,10 +121,7 @@ def absorption_of(evidence: Evidence) -> Absorption | None:
     patterns = evidence.placed[:1] if first else evidence.placed
     assert rounds is not None
     assert losses is not None
-    remembered = (
-        evidence.asked.noise.memory is not None
-    )  # noise that enters later rounds again cannot be shifted round by round
-    if steps is None or view.broadcast or remembered or not _fits(rounds, view, len(patterns)):
+    if steps is None or view.broadcast or not _fits(rounds, view, len(patterns)):
         return None
     local, distinct = _local_steps(steps, losses), _all_links(evidence, rounds)
     if local is None or distinct is None:
@@ -274,7 +271,15 @@ def _terminal(rounds: Rounds, last: RoundLinks) -> Terminal:
 PROOF = Proof(
     "absorption",
     where=frozenset(
-        {"promise", "Gaussian", "bound rounds", "noise in messages", "every agent, unmasked", "some messages unread"}
+        {
+            "fresh noise",
+            "promise",
+            "Gaussian",
+            "bound rounds",
+            "noise in messages",
+            "every agent, unmasked",
+            "some messages unread",
+        }
     ),
     states=states,
 )
