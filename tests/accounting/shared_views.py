@@ -183,6 +183,18 @@ def random_matrix(rng, K):
     return weights + np.diag(1.0 - weights.sum(axis=0))
 
 
+def listed(rng, matrix):
+    """All links, with smaller weights, or some of them."""
+    away = matrix * (1 - np.eye(len(matrix)))
+    kind = rng.integers(3)
+    if kind == 1:
+        away = 0.5 * away
+    if kind == 2:
+        kept = np.triu(rng.random(away.shape) < 0.6)
+        away = away * (kept | kept.T)
+    return away + np.diag(1.0 - away.sum(axis=0))
+
+
 SHARED = ("opposite", "any", "generator", "bare")
 
 
@@ -195,8 +207,8 @@ def random_play(seed, kind=None, form=None):
     matrix = random_matrix(rng, K)
     links = np.argwhere(matrix * (1 - np.eye(K)) > 0)
     matrices = [matrix] * T
-    if rng.random() < 0.3:  # lists of links over which the same agents are joined
-        matrices = [matrix if rng.random() < 0.5 else 0.5 * (matrix + np.eye(K)) for _ in range(T)]
+    if rng.random() < 0.4:  # lists of links: all, all with smaller weights, some
+        matrices = [matrix, *(listed(rng, matrix) for _ in range(T - 1))]
     step = float(rng.uniform(0.2, 1.0))
     beta = float(rng.choice([0.1, 1.0, 1.999])) / step
     play = Play(
