@@ -62,7 +62,7 @@ class Play(NamedTuple):
     std: np.ndarray  # [T]
     kind: str  # "atc", "cta" or "consensus"
     step: float
-    hessians: np.ndarray  # [K]
+    hessians: np.ndarray  # [K], or [T, K] for losses that are bent differently where models are in each round
 
     @property
     def parts(self):
@@ -101,7 +101,7 @@ def attained(play, view, agent):
     rows, shifts = [], []
     for t, A in enumerate(play.matrices):
         if play.kind == "atc":
-            noise, change = stepped(play, noise, noise), stepped(play, change, change)
+            noise, change = stepped(play, t, noise, noise), stepped(play, t, change, change)
             change[agent, t] -= play.step
         fresh = np.zeros((K, T, S))
         fresh[:, t] = play.std[t] * play.shared.factors
@@ -118,7 +118,7 @@ def attained(play, view, agent):
         before, (noise, change) = (noise, change), (combined[0] + away, combined[1])
         if play.kind != "atc":
             at = (noise, change) if play.kind == "cta" else before
-            noise, change = stepped(play, noise, at[0]), stepped(play, change, at[1])
+            noise, change = stepped(play, t, noise, at[0]), stepped(play, t, change, at[1])
             change[agent, t] -= play.step
     if view.final:
         q = perron(play.matrices)
@@ -131,9 +131,10 @@ def attained(play, view, agent):
     return worst_signs(psi.reshape(len(rows), T * S), np.array(shifts))
 
 
-def stepped(play, value, at):
+def stepped(play, t, value, at):
     """A value after the part of a gradient step that depends on models."""
-    return value - play.step * np.einsum("k,k...->k...", play.hessians, at)
+    bent = np.broadcast_to(play.hessians, (len(play.std), play.hessians.shape[-1]))[t]
+    return value - play.step * np.einsum("k,k...->k...", bent, at)
 
 
 def perron(matrices):
