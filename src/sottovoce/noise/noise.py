@@ -10,6 +10,7 @@ Everything else is read off this map: what a simulation must draw, whether the n
 receivers: R = 0), what an observer who knows some of the sources can subtract.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -77,6 +78,12 @@ class Noise(NamedTuple):
     in_gradients: bool = False  # agents add it to every gradient they take, and links carry none
     # [rounds or 1, lags, agents or 1]: what agent k adds in round t is fresh noise less memory[t, j, k] times what it added j + 1 rounds before
     memory: np.ndarray | None = None
+    # Where rounds spread their sources otherwise: the map of round t is turns[(t - 1) % len(turns)], and `spread` is the first of them
+    turns: tuple[Callable[[ActiveLinks], NoiseMap], ...] = ()
+
+    def spread_in(self, round_: int) -> Callable[[ActiveLinks], NoiseMap]:
+        """The rule by which a round, numbered from 1, spreads its sources."""
+        return self.turns[(round_ - 1) % len(self.turns)] if self.turns else self.spread
 
     @property
     def std(self) -> float:
@@ -151,6 +158,8 @@ class Noise(NamedTuple):
             described["schedule"] = "per round"
             if rounds is not None:
                 described["factors"] = self.factors(rounds).tolist()
+        if self.turns:
+            described["turns"] = len(self.turns)
         return {**described, **self.parameters}
 
 
@@ -192,6 +201,14 @@ def joined_owners(parts: Sequence[np.ndarray]) -> np.ndarray:
     """The owners of several maps one after the other, filled up to the width of the widest."""
     width = max(part.shape[1] for part in parts)
     return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts])
+
+
+def same_structure(first: NoiseMap, second: NoiseMap) -> bool:
+    """Whether the same sources enter the same links and own copies, with whatever values."""
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name))
+        for name in ("owners", "link_index", "link_source", "self_index", "self_source")
+    )
 
 
 def outgoing_weight(links: ActiveLinks) -> Array:
@@ -255,6 +272,20 @@ def own_copy_is_the_message(noise_map: NoiseMap, links: ActiveLinks) -> bool:
     return bool(np.abs(difference.data).max(initial=0.0) == 0.0)
 
 
+def bind_turns(noise: Noise, links: ActiveLinks) -> list[NoiseMap]:
+    """The map of a scheme on these links; all its maps, bound one by one, where rounds spread their sources otherwise.
+
+    Raises:
+        ConfigError, IncompatibleChoice: as `bind` does.
+    """
+    return [bind(noise, links, round_=turn + 1) for turn in range(max(1, len(noise.turns)))]
+
+
+def cycle_length(noise: Noise, matrices: int) -> int:
+    """After how many rounds links that go through so many matrices, and the maps of a scheme, are the same again."""
+    return math.lcm(matrices, max(1, len(noise.turns)))
+
+
 def check_owners(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> None:
     """Refuse sources whose owners cannot be, and agents who use a source that they do not know.
 
@@ -296,14 +327,28 @@ def _refuse_rows(noise: Noise, owners: np.ndarray, wrong: np.ndarray, needed: st
         )
 
 
-def bind(noise: Noise, links: ActiveLinks) -> NoiseMap:
+def bind(noise: Noise, links: ActiveLinks, *, round_: int | None = None) -> NoiseMap:
     """Spread a scheme over the active links and check its owners and what it promises.
+
+    Args:
+        noise: the scheme.
+        links: active in the round.
+        round_: which one, from 1; None: any, for whoever does not know, and a scheme whose rounds differ is refused.
 
     Raises:
         ConfigError: sources whose owners cannot be, or agents who use a source that they do not know.
         IncompatibleChoice: the scheme cannot work on these links, or a cancellation it promises fails on them.
     """
-    noise_map = noise.spread(links)
+    if noise.turns and noise.spread is not noise.turns[0]:
+        raise ConfigError(
+            f"'{noise.name}' has {len(noise.turns)} maps for its rounds and another one as `spread`. Give the first of turns as spread."
+        )
+    if round_ is None and noise.turns:
+        raise IncompatibleChoice(
+            f"'{noise.name}' spreads its noise otherwise from round to round ({len(noise.turns)} maps), and here one map is needed. Use a scheme with "
+            f"one map, or sv.simulate, sv.expected_msd and sv.account, which know the round."
+        )
+    noise_map = noise.spread_in(1 if round_ is None else round_)(links)
     check_owners(noise, noise_map, links)
     if "receivers" in noise.promises and not cancels_at_receivers(noise_map, links):
         raise IncompatibleChoice(

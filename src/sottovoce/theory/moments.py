@@ -26,7 +26,7 @@ from sottovoce.linear import (
     linear_rounds,
     state_blocks,
 )
-from sottovoce.noise import Noise, bind, received_map
+from sottovoce.noise import Noise, bind, cycle_length, received_map
 from sottovoce.numbers import whole
 from sottovoce.resources import refuse_too_large, refuse_too_many_rounds
 from sottovoce.theory.system import (
@@ -55,7 +55,7 @@ class _Setting(NamedTuple):
     perron: np.ndarray  # [K]
     covariances: list[
         list[np.ndarray]
-    ]  # [exchange][listed matrix]: [K, K] received covariance per coordinate, at factor one
+    ]  # [exchange][round of the cycle]: [K, K] received covariance per coordinate, at factor one
 
 
 def expected_msd(
@@ -88,11 +88,12 @@ def expected_msd(
     forms = linear_rounds(algorithm, rounds)
     for t in range(1, rounds + 1):
         form = forms.forms[forms.which[t - 1]]
-        index = [(t - 1) % len(topo.listed()) for topo in setting.topologies]
+        index = [(t - 1) % len(covariances) for covariances in setting.covariances]
         now: list[Any] = [*_flat(form), *index]
         if not previous or any(not np.array_equal(a, b) for a, b in zip(now, previous, strict=True)):
             system = round_system(form, matrices_of_round(setting.topologies, t), setting.quadratic)
-            held = _prepare(system, setting.quadratic, [setting.covariances[j][i] for j, i in enumerate(index)])
+            received = [covariances[i] for covariances, i in zip(setting.covariances, index, strict=True)]
+            held = _prepare(system, setting.quadratic, received)
             previous = now
         assert held is not None
         F, f = held.system.update.state, held.system.update.constant
@@ -157,7 +158,8 @@ def _require_steady(algorithm: Algorithm, noise: Noise, first: LinearRound, sett
         for a, b in zip(_flat(first), _flat(linear_round(algorithm, t)), strict=True)
     )
     steady = same and not callable(algorithm.parameters.get("step_size")) and algorithm.noisy_rounds(1000).all()
-    if not steady or noise.schedule is not None or any(len(t.listed()) > 1 for t in setting.topologies):
+    changes = noise.schedule is not None or len(noise.turns) > 1
+    if not steady or changes or any(len(t.listed()) > 1 for t in setting.topologies):
         raise UnsupportedClaim(
             "a steady state needs steps, weights and noise that do not change with the round. Use sv.expected_msd with many rounds."
         )
@@ -232,10 +234,12 @@ def _setting(
     variance = 0.0 if noise.law is None else noise.law.variance(problem.dimension)
     covariances = []
     for topo, receivers in zip(topologies, weighting.receivers, strict=True):
+        every = [listed.active_links()._replace(perron=receivers) for listed in topo.listed()]
         held = []
-        for listed in topo.listed():
-            links = listed.active_links()._replace(perron=receivers)
-            combined = received_map(bind(noise, links), links)
+        # Links and maps come back together; a run that ends before needs no more, but every matrix is bound.
+        for place in range(max(len(every), min(rounds, cycle_length(noise, len(every))))):
+            links = every[place % len(every)]
+            combined = received_map(bind(noise, links, round_=place + 1), links)
             held.append(variance * (combined @ combined.T).toarray())
         covariances.append(held)
     quadratic = shifted_quadratic(problem, batch_size, shift)
