@@ -196,6 +196,15 @@ def test_whoever_does_not_know_the_round_gets_no_map():
         bind(turning(), links)
     with pytest.raises(sv.IncompatibleChoice, match="round to round"):
         bind_among_parties(turning(), links)
+    with pytest.raises(sv.IncompatibleChoice, match="earlier rounds"):
+        sv.account(
+            TOPOLOGY,
+            ATC,
+            turning()._replace(memory=np.full((1, 1, 1), 0.5)),
+            sv.observers.eavesdropper(),
+            rounds=2,
+            sensitivity=1.0,
+        )
     with pytest.raises(sv.ConfigError, match="first of turns"):
         bind(turning()._replace(spread=sv.noise.none().spread), links, round_=1)
     problem = sv.problems.mean_estimation(np.zeros((6, 1, 1)), radius=5.0)

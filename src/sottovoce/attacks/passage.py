@@ -158,7 +158,8 @@ class Passage(NamedTuple):
         start_told = [ends[-1] + heard + one.seen.final_model.shape[0] for one in self.rounds]
         final = placed[-1][ends[-1] + heard : start_told[-1]].sum(axis=0)
         told = [W[a:] for W, a in zip(placed, start_told, strict=True)]
-        blocks = costate.reshape(len(start), K, r).sum(axis=1)
+        of_agents = costate[: len(start) * K]  # noise of earlier rounds starts at zero
+        blocks = of_agents.reshape(len(start), K, r).sum(axis=1)
         return Gathered(messages, broadcast, final, self._by_exchange(on_sources, told), on_gradients, start @ blocks)
 
     def _by_exchange(self, on_sources: list[np.ndarray], told: list[np.ndarray]) -> tuple[np.ndarray, ...]:

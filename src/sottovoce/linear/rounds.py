@@ -1,7 +1,8 @@
 """All rounds of a run, bound to their links and noise: what accountant and attacks start from.
 
 A run of T rounds uses few distinct rounds (one, for a fixed network and step), so these are kept once and a list says which round is
-which. The noise of round t is `scales[t]` times a unit source; a round in which the algorithm sends nothing new has scale 0.
+which. The noise of round t is `scales[t]` times a unit source; a round in which the algorithm sends nothing new has scale 0. Noise of earlier
+rounds that enters again is part of a round (`BoundRound.memory`); then the sources are those of its fresh noise.
 """
 
 from typing import Any, NamedTuple
@@ -32,9 +33,17 @@ class BoundRound(NamedTuple):
     form: LinearRound
     exchanges: tuple[BoundExchange, ...]
     noisy_gradients: bool = False  # every agent's gradient carries a source of its own
+    memory: np.ndarray | None = (
+        None  # [lags, K] what every agent takes off of the noise it added one, two, ... rounds before
+    )
 
     def __repr__(self) -> str:
         return short_repr(self)
+
+    @property
+    def remembered(self) -> np.ndarray:
+        """[lags, K] the memory; without it there are no lags."""
+        return np.zeros((0, len(self.exchanges[0].links.perron))) if self.memory is None else self.memory
 
 
 class Rounds(NamedTuple):
@@ -92,20 +101,28 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
     if algorithm.linear_part is not None:
         check_linear_part(algorithm, linear, rounds)
     keys = [tuple(part.tobytes() for part in _flat(form)) for form in forms.forms]
+    memory = _memory(noise, rounds, topology.num_agents)
     distinct: dict[tuple[Any, ...], int] = {}
     made: list[BoundRound] = []
     which = np.zeros(rounds, dtype=int)
     for t in range(rounds):
         places = tuple(cycle.place(t) for cycle in cycles)
-        key = (keys[forms.which[t]], places)
+        key = (keys[forms.which[t]], places, memory[t][1])
         if key not in distinct:
             distinct[key] = len(made)
             exchanges = tuple(cycle.exchange(t) for cycle in cycles)
-            made.append(BoundRound(forms.forms[forms.which[t]], exchanges, noise.in_gradients))
+            made.append(BoundRound(forms.forms[forms.which[t]], exchanges, noise.in_gradients, memory[t][0]))
         which[t] = distinct[key]
     scale = 0.0 if noise.law is None else noise.law.scale
     scales = scale * noise.factors(rounds) * linear.noisy_rounds(rounds)
     return Rounds(tuple(made), which, scales, weighing, algorithm.linear_part is not None)
+
+
+def _memory(noise: Noise, rounds: int, num_agents: int) -> list[tuple[np.ndarray | None, bytes]]:
+    """The factors of every round on the noise of earlier ones, [lags, K], each with what tells it from others."""
+    if noise.memory is None:
+        return [(None, b"")] * rounds
+    return [(factors, factors.tobytes()) for factors in noise.remembered(rounds, num_agents)]
 
 
 def _refuse_random(topologies: tuple[Topology, ...]) -> None:

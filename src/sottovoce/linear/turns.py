@@ -12,7 +12,7 @@ def check_turns(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
 
     Raises:
         ConfigError: `spread` is not the first of the maps.
-        IncompatibleChoice: random links, walks, samples of agents, masked sums, or noise in gradients.
+        IncompatibleChoice: random links, walks, samples of agents, masked sums, noise in gradients or with memory.
     """
     if not noise.turns:
         return
@@ -23,6 +23,7 @@ def check_turns(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
     used = exchange_topologies(algorithm, topology)
     reasons = {
         "noise is in gradients": noise.in_gradients,
+        "noise of earlier rounds enters again": noise.memory is not None,
         "one token walks": algorithm.walks,
         "links are drawn at random": any(not isinstance(one.schedule, Static | Listed) for one in used),
         f"only a sample of agents takes part ({algorithm.sampling})": algorithm.sampling is not None,

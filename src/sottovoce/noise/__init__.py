@@ -1,8 +1,12 @@
 """Noise schemes: a law for independent sources and a linear map that spreads them over links and own copies."""
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
+from sottovoce.noise.binding import bind, bind_turns, check_owners, cycle_length
 from sottovoce.noise.central import central
+from sottovoce.noise.designed import designed
 from sottovoce.noise.gopa import gopa
 from sottovoce.noise.gradient import gradient
 from sottovoce.noise.graph_homomorphic import graph_homomorphic
@@ -14,14 +18,10 @@ from sottovoce.noise.noise import (
     RELAY,
     Noise,
     NoiseMap,
-    bind,
-    bind_turns,
     broadcast_map,
     cancels_at_receivers,
     cancels_in_centroid,
     centroid_residual,
-    check_owners,
-    cycle_length,
     joined_owners,
     known_sources,
     outgoing_weight,
@@ -63,6 +63,8 @@ __all__ = [
     "centroid_residual",
     "check_owners",
     "cycle_length",
+    "design",
+    "designed",
     "gopa",
     "gradient",
     "graph_homomorphic",
@@ -81,3 +83,9 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return [*__all__]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "design":  # it stands on the accountant, and is found where people look for noise
+        return import_module("sottovoce.design").design
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

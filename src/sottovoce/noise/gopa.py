@@ -21,11 +21,9 @@ import numpy as np
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise.laws import Gaussian, Laplace, check_law
-from sottovoce.noise.noise import Noise, NoiseMap, outgoing_weight
+from sottovoce.noise.noise import Noise, NoiseMap, outgoing_weight, same_everywhere
 from sottovoce.numbers import is_number
 from sottovoce.topologies import ActiveLinks
-
-MAX_ENTRIES = 50_000_000  # (link, source) entries of one map: about 4 GB while it is being combined with the weights
 
 
 def gopa(law: Gaussian | Laplace, *, pairwise_std: float) -> Noise:
@@ -85,16 +83,8 @@ def _spread(links: ActiveLinks, ratio: float) -> NoiseMap:
     shared = ratio * ((links.weights[forth] > 0) & (links.weights[back] > 0))
     sends = (outgoing_weight(links) > 0) * 1.0
     value = shared.__array_namespace__().concatenate([shared, -shared, sends])
-    link, entry = _on_links(links.senders, owner, num_agents)
-    return NoiseMap(
-        owners=np.concatenate([np.stack([low, high], axis=1), np.stack([agents, np.full_like(agents, -1)], axis=1)]),
-        link_index=link,
-        link_source=source[entry],
-        link_value=value[entry],
-        self_index=owner,
-        self_source=source,
-        self_value=value,
-    )
+    owners = np.concatenate([np.stack([low, high], axis=1), np.stack([agents, np.full_like(agents, -1)], axis=1)])
+    return same_everywhere(links, owners, owner, source, value)
 
 
 def _directions(links: ActiveLinks) -> tuple[np.ndarray, np.ndarray]:
@@ -112,19 +102,3 @@ def _directions(links: ActiveLinks) -> tuple[np.ndarray, np.ndarray]:
         )
     forth = order[links.senders[order] < links.receivers[order]]
     return forth, back[forth]
-
-
-def _on_links(senders: np.ndarray, owner: np.ndarray, num_agents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every link with every entry of its sender: (link position, entry position)."""
-    counts = np.bincount(owner, minlength=num_agents)
-    widths = counts[senders]
-    total = int(widths.sum())
-    if total > MAX_ENTRIES:
-        raise IncompatibleChoice(
-            f"gopa puts every source of an agent on all its links, {total:,} entries on these {len(senders):,} links; the limit is "
-            f"{MAX_ENTRIES:,}. Use fewer agents or a sparser graph, such as k_out."
-        )
-    by_owner = np.argsort(owner, kind="stable")
-    first = (np.cumsum(counts) - counts)[senders]
-    within = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)
-    return np.repeat(np.arange(len(senders)), widths), by_owner[np.repeat(first, widths) + within]

@@ -10,7 +10,6 @@ Everything else is read off this map: what a simulation must draw, whether the n
 receivers: R = 0), what an observer who knows some of the sources can subtract.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +23,7 @@ from sottovoce.schedules import schedule_of
 from sottovoce.topologies import ActiveLinks
 
 CANCELLATION_TOLERANCE = 1e-12
+MAX_ENTRIES = 50_000_000  # (link, source) entries of one map: about 4 GB while it is being combined with the weights
 RELAY = -1  # the owner of what a relay adds, which is no agent
 GENERATOR = -2  # the owner of what a generator draws, which is no agent either: every agent is told the sum that it adds, and no source of it
 Array = Any  # NumPy here; JAX when the active links are drawn inside a compiled round
@@ -102,7 +102,8 @@ class Noise(NamedTuple):
     def scaled(self, factor: Factor) -> "Noise":
         """The same scheme with its law multiplied: by one number, by one number per round, or by factor(round).
 
-        Rounds are numbered from 1. A zero factor means that this round is sent without noise.
+        Rounds are numbered from 1. A zero factor means that this round is sent without noise. Under memory what is multiplied is the
+        fresh noise of a round: one number for all rounds multiplies everything that agents add, a schedule does not.
         """
         previous = self.schedule
         if callable(factor):
@@ -146,6 +147,38 @@ class Noise(NamedTuple):
             )
         return factors
 
+    def remembered(self, rounds: int, num_agents: int) -> np.ndarray:
+        """[rounds, lags, agents]: with which factor every agent takes off in every round what it added one, two, ... rounds before.
+
+        Without memory there are no lags.
+
+        Raises:
+            ConfigError: numbers that are not finite, or of another shape than [rounds or 1, lags, agents or 1].
+        """
+        if self.memory is None:
+            return np.zeros((rounds, 0, num_agents))
+        given = np.asarray(self.memory)
+        if (
+            given.ndim != 3
+            or given.dtype.kind not in "fiu"
+            or given.shape[1] == 0
+            or given.shape[2] not in (1, num_agents)
+        ):
+            raise ConfigError(
+                f"the memory of '{self.name}' has shape {given.shape} and type {given.dtype}; needed are real numbers [rounds or 1, lags, agents or 1] "
+                f"with at least one lag and {num_agents} agents. Leave memory out for noise that is fresh in every round."
+            )
+        if given.shape[0] != 1 and given.shape[0] < rounds:
+            raise ConfigError(
+                f"the memory of '{self.name}' has rows for {given.shape[0]} rounds but the run has {rounds}. Give one row per round, or one for all."
+            )
+        if not np.isfinite(given).all():
+            raise ConfigError(
+                f"the memory of '{self.name}' has entries that are not finite. Every factor must be a real number."
+            )
+        used = given[:rounds] if given.shape[0] > 1 else given
+        return np.array(np.broadcast_to(used, (rounds, given.shape[1], num_agents)), dtype=float)
+
     def __repr__(self) -> str:
         return described_repr(self)
 
@@ -160,6 +193,8 @@ class Noise(NamedTuple):
                 described["factors"] = self.factors(rounds).tolist()
         if self.turns:
             described["turns"] = len(self.turns)
+        if self.memory is not None:
+            described["memory"] = np.asarray(self.memory).tolist()
         return {**described, **self.parameters}
 
 
@@ -178,6 +213,44 @@ def broadcast_map(links: ActiveLinks, own_factor: Array) -> NoiseMap:
         self_index=agents,
         self_source=agents,
         self_value=own_factor,
+    )
+
+
+def same_everywhere(
+    links: ActiveLinks, owners: np.ndarray, agent: np.ndarray, source: np.ndarray, value: Array
+) -> NoiseMap:
+    """What an agent adds stands on all its links and on its own copy alike.
+
+    Args:
+        links: of the round.
+        owners: [S, w] who knows the sources.
+        agent: [n] who adds something.
+        source: [n] which source it adds.
+        value: [n] with which factor.
+
+    Raises:
+        IncompatibleChoice: more entries than memory has room for.
+    """
+    counts = np.bincount(agent, minlength=len(links.perron))
+    widths = counts[links.senders]
+    total = int(widths.sum())
+    if total > MAX_ENTRIES:
+        raise IncompatibleChoice(
+            f"this noise puts every source of an agent on all its links, {total:,} entries on these {len(links.senders):,} links; the limit "
+            f"is {MAX_ENTRIES:,}. Use fewer agents or a sparser graph, such as k_out."
+        )
+    by_agent = np.argsort(agent, kind="stable")
+    first = (np.cumsum(counts) - counts)[links.senders]
+    within = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)
+    entry = by_agent[np.repeat(first, widths) + within]
+    return NoiseMap(
+        owners=owners,
+        link_index=np.repeat(np.arange(len(links.senders)), widths),
+        link_source=source[entry],
+        link_value=value[entry],
+        self_index=agent,
+        self_source=source,
+        self_value=value,
     )
 
 
@@ -270,95 +343,3 @@ def own_copy_is_the_message(noise_map: NoiseMap, links: ActiveLinks) -> bool:
     active = np.flatnonzero(links.weights > 0)
     difference = carried[active] - kept[links.senders[active]]
     return bool(np.abs(difference.data).max(initial=0.0) == 0.0)
-
-
-def bind_turns(noise: Noise, links: ActiveLinks) -> list[NoiseMap]:
-    """The map of a scheme on these links; all its maps, bound one by one, where rounds spread their sources otherwise.
-
-    Raises:
-        ConfigError, IncompatibleChoice: as `bind` does.
-    """
-    return [bind(noise, links, round_=turn + 1) for turn in range(max(1, len(noise.turns)))]
-
-
-def cycle_length(noise: Noise, matrices: int) -> int:
-    """After how many rounds links that go through so many matrices, and the maps of a scheme, are the same again."""
-    return math.lcm(matrices, max(1, len(noise.turns)))
-
-
-def check_owners(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> None:
-    """Refuse sources whose owners cannot be, and agents who use a source that they do not know.
-
-    Raises:
-        ConfigError: a table of owners that is none, with the row and what it should say.
-    """
-    owners, K = np.asarray(noise_map.owners), len(links.perron)
-    if owners.ndim != 2 or owners.shape[1] < 2 or owners.dtype.kind not in "iu":
-        raise ConfigError(
-            f"the owners of the sources of '{noise.name}' are an array {owners.shape} of {owners.dtype}; needed are whole numbers [sources, 2 or "
-            f"more]: the agents who know each source, filled up with -1, or RELAY or GENERATOR in the first place."
-        )
-    _refuse_rows(noise, owners, (owners < GENERATOR) | (owners >= K), f"the agents are 0 to {K - 1}")
-    named = owners >= 0
-    gaps = (named[:, 1:] & ~named[:, :-1]) | (owners[:, 1:] == GENERATOR)
-    _refuse_rows(
-        noise, owners, gaps, "agents stand first and are filled up with -1; a RELAY or a GENERATOR owns a source alone"
-    )
-    ordered = np.sort(owners, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    _refuse_rows(noise, owners, twice, "an agent is named once")
-    on_link, on_own = np.asarray(noise_map.link_value) != 0, np.asarray(noise_map.self_value) != 0
-    users = np.concatenate([links.senders[noise_map.link_index[on_link]], noise_map.self_index[on_own]])
-    sources = np.concatenate([noise_map.link_source[on_link], noise_map.self_source[on_own]])
-    knows = (owners[sources] == users[:, None]).any(axis=1) | (owners[sources, 0] < 0)
-    if not knows.all():
-        row = int(np.argmin(knows))
-        raise ConfigError(
-            f"'{noise.name}' lets agent {users[row]} add source {sources[row]}, which only {owners[sources[row]][named[sources[row]]].tolist()} "
-            f"know(s). Name every agent that adds a source among its owners."
-        )
-
-
-def _refuse_rows(noise: Noise, owners: np.ndarray, wrong: np.ndarray, needed: str) -> None:
-    if wrong.any():
-        source = int(np.argmax(wrong.any(axis=1)))
-        raise ConfigError(
-            f"the owners of source {source} of '{noise.name}' are {owners[source].tolist()}; {needed}. Correct the map of the scheme."
-        )
-
-
-def bind(noise: Noise, links: ActiveLinks, *, round_: int | None = None) -> NoiseMap:
-    """Spread a scheme over the active links and check its owners and what it promises.
-
-    Args:
-        noise: the scheme.
-        links: active in the round.
-        round_: which one, from 1; None: any, for whoever does not know, and a scheme whose rounds differ is refused.
-
-    Raises:
-        ConfigError: sources whose owners cannot be, or agents who use a source that they do not know.
-        IncompatibleChoice: the scheme cannot work on these links, or a cancellation it promises fails on them.
-    """
-    if noise.turns and noise.spread is not noise.turns[0]:
-        raise ConfigError(
-            f"'{noise.name}' has {len(noise.turns)} maps for its rounds and another one as `spread`. Give the first of turns as spread."
-        )
-    if round_ is None and noise.turns:
-        raise IncompatibleChoice(
-            f"'{noise.name}' spreads its noise otherwise from round to round ({len(noise.turns)} maps), and here one map is needed. Use a scheme with "
-            f"one map, or sv.simulate, sv.expected_msd and sv.account, which know the round."
-        )
-    noise_map = noise.spread_in(1 if round_ is None else round_)(links)
-    check_owners(noise, noise_map, links)
-    if "receivers" in noise.promises and not cancels_at_receivers(noise_map, links):
-        raise IncompatibleChoice(
-            f"'{noise.name}' must cancel at every receiver, but on these links it does not. "
-            f"Use a scheme without that promise, such as sv.noise.independent(law)."
-        )
-    if "centroid" in noise.promises and not cancels_in_centroid(noise_map, links):
-        raise IncompatibleChoice(
-            f"'{noise.name}' must cancel in the centroid, but on these links {centroid_residual(noise_map, links):.3g} of one "
-            f"source is left. Use weights for which the Perron vector stays the same on the active links "
-            f"(for example weights='metropolis'), or sv.noise.independent(law)."
-        )
-    return noise_map

@@ -8,7 +8,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import check_hand_over, check_shapes, check_together
+from sottovoce.linear import check_hand_over, check_shapes, check_together, refuse_memory
 from sottovoce.noise import Noise
 from sottovoce.problems import ClippedGradients, CustomLoss
 from sottovoce.schedules import running_round
@@ -39,7 +39,11 @@ def check_algorithm(
     check_round_numbers(algorithm, rounds, settings.dtype, dimension=problem.dimension)
     check_traced_shapes(problem, algorithm, batch_size, settings.dtype)
     for noise in noises:
-        check_together(topology, algorithm, noise, rounds=rounds, problem=problem, batch_size=batch_size)
+        if settings.fraction_bits is not None:
+            refuse_memory(noise, "runs on a lattice, which parties repeat,")
+        check_together(
+            topology, algorithm, noise, rounds=rounds, problem=problem, batch_size=batch_size, remembers=True
+        )
         check_hand_over(algorithm, noise, topology, rounds)
 
 

@@ -291,7 +291,7 @@ def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int,
     broken, values, _ = runner.advance(states, done, bad)
     plan, worst = runner.plan, (-1.0, 0, 0, 0, 0)
     for group, state in zip(runner.groups, broken, strict=True):
-        for a, leaves in enumerate(state):
+        for a, leaves in enumerate(state[: len(plan.algorithms)]):
             for leaf in jax.tree.leaves(leaves):
                 # The largest entry names the agent; anything not finite counts as larger than every number.
                 size = np.nan_to_num(np.abs(np.asarray(leaf, dtype=float)), nan=np.inf, posinf=np.inf)

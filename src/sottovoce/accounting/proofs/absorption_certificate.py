@@ -212,7 +212,15 @@ def _terminal(rounds: Rounds) -> Terminal:
 PROOF = Proof(
     "absorption",
     where=frozenset(
-        {"promise", "Gaussian", "bound rounds", "noise in messages", "every agent, unmasked", "some messages unread"}
+        {
+            "fresh noise",
+            "promise",
+            "Gaussian",
+            "bound rounds",
+            "noise in messages",
+            "every agent, unmasked",
+            "some messages unread",
+        }
     ),
     states=states,
 )

@@ -8,6 +8,7 @@ With R the map from sources to receivers, already combined with the weights (noi
     aggregated   Gaussian sources that reach one receiver each: one draw per receiver with the summed variance, equal in law
     in place     any other law, sources that reach one receiver each, rows of nearly equal length: drawn where they are added up
     gathered     everything else: draw the sources once, then add them up along R
+    sent         noise with memory (remembered.py), where own copy and message carry the same: the sources that every agent adds to both, added up
 
 The choice looks at the map, never at the scheme's name. A run that draws every source (`Settings.draws`) aggregates nothing, so that its models
 are those of the map with the seed's sources.
@@ -36,7 +37,7 @@ from sottovoce.simulation.rounds.neighbours import Group, group_by_width
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
 
 Array = Any
-Kind = Literal["nothing", "broadcast", "aggregated", "in place", "gathered"]
+Kind = Literal["nothing", "broadcast", "aggregated", "in place", "gathered", "sent"]
 MOST_ENTRIES = 20_000_000  # links of all rounds of a cycle whose maps differ
 MAX_WASTE = 1.15  # draws into padded places cost as much as real ones: in place only while they are few
 
@@ -77,6 +78,8 @@ def plan_noise(
     maps = [bind(noise, links, round_=place + 1) for place, links in enumerate(every)]
     if noise.law is None:
         return Perturbation("nothing", noise, maps[0], every[0]), {}
+    if noise.memory is not None:
+        return _plan_sent(noise, maps[0], every[0])
     if len(every) == 1:
         return _plan_fixed(noise, maps[0], every[0], merges=merges)
     return _plan_listed(noise, maps, every, merges=merges)
@@ -108,6 +111,15 @@ def _plan_fixed(
     coordinates = combined.tocoo()
     receivers, sources, values = coordinates.coords[0], coordinates.coords[1], coordinates.data
     return _plan_entries(noise, noise_map, links, receivers, sources, values, merges=merges)
+
+
+def _plan_sent(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> tuple[Perturbation, dict[str, Any]]:
+    """What every agent adds to its message and its own copy alike, which linear/memory.py has checked."""
+    if _is_broadcast(noise_map, links):
+        return Perturbation("broadcast", noise, noise_map, links), {"after": _after(links, noise_map)}
+    groups = group_by_width(noise_map.self_index, noise_map.self_source, len(links.perron))
+    held = [{"source": g.source, "weight": noise_map.self_value[g.entry] * g.present} for g in groups]
+    return Perturbation("sent", noise, noise_map, links, groups), {"groups": held}
 
 
 def _plan_entries(

@@ -15,6 +15,7 @@ from sottovoce.simulation.rounds.draws import law_scale
 from sottovoce.simulation.rounds.links import LinkPlan, link_arrays, plan_links
 from sottovoce.simulation.rounds.metrics import NOTHING, Measured
 from sottovoce.simulation.rounds.perturbation import Perturbation, plan_noise
+from sottovoce.simulation.rounds.remembered import memory_table, remembering
 from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology, visits_before, walk_paths
 
@@ -43,6 +44,11 @@ class Plan(NamedTuple):
     def shape(self) -> tuple[int, int]:
         """(K, d)."""
         return self.problem.num_agents, self.problem.dimension
+
+    @property
+    def remembering(self) -> list[int]:
+        """The positions of the schemes whose noise enters again in later rounds."""
+        return remembering(self.noises)
 
     @property
     def gradients(self) -> int:
@@ -145,6 +151,8 @@ def _tables(plan: Plan, rounds: int) -> dict[str, Any]:
         "factors": [drawn * one.noisy_rounds(rounds) for one in plan.algorithms],
         "schedules": [[schedule.table(rounds) for schedule in one.schedules] for one in plan.algorithms],
     }
+    if plan.remembering:
+        tables["memory"] = memory_table(plan.noises, rounds, plan.shape[0])
     return tables if plan.fraction_bits is None else tables | {"scales": scales}
 
 

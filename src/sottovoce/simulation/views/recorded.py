@@ -98,7 +98,7 @@ def layout(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Obs
         IncompatibleChoice: algorithm, noise, topology and observer do not fit together.
     """
     check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
-    check_together(topology, algorithm, noise, rounds=1)
+    check_together(topology, algorithm, noise, rounds=1, remembers=True)
     return plan_view(topology, algorithm, noise, observer).layout
 
 
