@@ -18,7 +18,7 @@ from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.protection import protection
 from sottovoce.linear import check_together
-from sottovoce.noise import Noise, bind
+from sottovoce.noise import Noise, bind_turns
 from sottovoce.observers import coalitions, view
 from sottovoce.problems import Problem
 from sottovoce.resources import refuse_too_many_rounds
@@ -66,7 +66,7 @@ def assembled(
         topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size, remembers=True
     )
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
-        bind(noise, topology.active_links())
+        bind_turns(noise, topology.active_links())
     experiment = Experiment(
         problem=problem,
         topology=topology,
