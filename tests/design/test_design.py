@@ -256,6 +256,12 @@ def test_targets_are_observers_with_numbers(targets):
         designed(targets)
 
 
+def test_two_observers_of_one_name_are_refused():
+    other = WHO.Observer(name="eavesdropper", members=(1,))
+    with pytest.raises(sv.ConfigError, match="different names"):
+        designed({WHO.eavesdropper(): 1.0, other: 2.0})
+
+
 @pytest.mark.parametrize("algorithm", [sv.algorithms.cta(step_size=0.1), sv.algorithms.consensus(step_size=0.1)])
 def test_without_a_released_model_cta_and_consensus_can_be_designed_for(algorithm):
     made = designed(

@@ -62,7 +62,14 @@ def read_targets(given: Any) -> list[Target]:
             f"targets = {given!r}; they say how much each observer may learn: {{sv.observers.eavesdropper(): 1.0}} for mu, or (epsilon, delta) in "
             f"place of mu. There is no default."
         )
-    return [_target(observer, value) for observer, value in given.items()]
+    found = [_target(observer, value) for observer, value in given.items()]
+    names = [target.observer.name for target in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"two targets are for observers called {twice[0]!r}, and guarantees are stated by name. Give them different names."
+        )
+    return found
 
 
 def _target(observer: Any, value: Any) -> Target:
