@@ -16,6 +16,7 @@ from sottovoce.linear.gradients import check_gradients
 from sottovoce.linear.memory import check_memory, refuse_memory
 from sottovoce.linear.relay import check_relay
 from sottovoce.linear.shapes import check_shapes
+from sottovoce.linear.turns import check_turns
 from sottovoce.noise import Noise
 from sottovoce.topologies import Topology
 
@@ -49,6 +50,7 @@ def check_together(
         check_agents(problem, topology, batch_size)
         check_shapes(algorithm, 1, np.zeros(problem.dimension))
     check_sampling(algorithm.sampling, topology.num_agents)
+    check_turns(algorithm, noise, topology)
     check_relay(algorithm, noise, topology)
     check_generator(algorithm, noise, topology)
     if not remembers:

@@ -28,7 +28,7 @@ from sottovoce.linear import (
     noise_rows,
     state_blocks,
 )
-from sottovoce.noise import Noise, bind, received_map
+from sottovoce.noise import Noise, bind, cycle_length, received_map
 from sottovoce.numbers import whole
 from sottovoce.resources import refuse_too_large, refuse_too_many_rounds
 from sottovoce.theory.remembered import remembering_system
@@ -58,7 +58,7 @@ class _Setting(NamedTuple):
     perron: np.ndarray  # [K]
     covariances: list[
         list[np.ndarray]
-    ]  # [exchange][listed matrix]: [K, K] received covariance per coordinate, at factor one; with memory that of what agents add freshly
+    ]  # [exchange][round of the cycle]: [K, K] received covariance per coordinate, at factor one; with memory that of what agents add freshly
     remembers: bool
 
 
@@ -93,11 +93,12 @@ def expected_msd(
     memory = noise.remembered(rounds, topology.num_agents)
     for t in range(1, rounds + 1):
         form = forms.forms[forms.which[t - 1]]
-        index = [(t - 1) % len(topo.listed()) for topo in setting.topologies]
+        index = [(t - 1) % len(covariances) for covariances in setting.covariances]
         now: list[Any] = [*_flat(form), *index, memory[t - 1]]
         if not previous or any(not np.array_equal(a, b) for a, b in zip(now, previous, strict=True)):
             system = _system(form, setting, t, memory[t - 1])
-            held = _prepare(system, setting.quadratic, [setting.covariances[j][i] for j, i in enumerate(index)])
+            received = [covariances[i] for covariances, i in zip(setting.covariances, index, strict=True)]
+            held = _prepare(system, setting.quadratic, received)
             previous = now
         assert held is not None
         F, f = held.system.update.state, held.system.update.constant
@@ -163,7 +164,8 @@ def _require_steady(algorithm: Algorithm, noise: Noise, first: LinearRound, sett
         for a, b in zip(_flat(first), _flat(linear_round(algorithm, t)), strict=True)
     )
     steady = same and not callable(algorithm.parameters.get("step_size")) and algorithm.noisy_rounds(1000).all()
-    changing = noise.schedule is not None or (noise.memory is not None and len(noise.memory) > 1)
+    changing = noise.schedule is not None or len(noise.turns) > 1
+    changing = changing or (noise.memory is not None and len(noise.memory) > 1)
     if not steady or changing or any(len(t.listed()) > 1 for t in setting.topologies):
         raise UnsupportedClaim(
             "a steady state needs steps, weights and noise that do not change with the round. Use sv.expected_msd with many rounds."
@@ -246,10 +248,12 @@ def _setting(
     variance = 0.0 if noise.law is None else noise.law.variance(problem.dimension)
     covariances = []
     for topo, receivers in zip(topologies, weighting.receivers, strict=True):
+        every = [listed.active_links()._replace(perron=receivers) for listed in topo.listed()]
         held = []
-        for listed in topo.listed():
-            links = listed.active_links()._replace(perron=receivers)
-            bound = bind(noise, links)
+        # Links and maps come back together; a run that ends before needs no more, but every matrix is bound.
+        for place in range(max(len(every), min(rounds, cycle_length(noise, len(every))))):
+            links = every[place % len(every)]
+            bound = bind(noise, links, round_=place + 1)
             combined = (
                 received_map(bound, links) if noise.memory is None else noise_rows(BoundExchange(links, bound))[1]
             )
