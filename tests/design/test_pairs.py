@@ -269,6 +269,24 @@ def test_a_cap_holds_and_costs_gain():
     assert gains[-1] == pytest.approx(4.078, abs=1e-3)
 
 
+def test_scaling_up_does_not_break_a_cap(monkeypatch):
+    """A proposal that hides too little is scaled up, and mixed with own noise where that is more than the cap allows."""
+    topology = GRAPHS["random"]
+    G = steady_price(topology, 0.99)
+    free = pair_noise(G, 1.0, topology.pairs)
+
+    def keen(problem, found):
+        blocks = module.blocks_of(0.3 * free.own**2, np.sqrt(0.3) * free.factors)
+        found(blocks, DualPoint(np.zeros((1, 20)), np.zeros((1, 20, 20)), np.zeros(20)))
+
+    monkeypatch.setattr(module, "solve_barrier", keen)
+    made = pair_noise(G, 1.0, topology.pairs, cap=1.5)
+    assert made.factors.any()
+    assert np.diag(made.covariance).max() == pytest.approx(1.5, rel=1e-9)
+    assert np.diag(made.covariance).max() <= 1.5
+    assert hidden(made).max() <= 1.0 + 1e-11
+
+
 def test_agents_whose_cap_is_their_own_noise_leave_the_others_their_pairs():
     topology = sv.topologies.erdos_renyi(10, 0.5, seed=1)
     G, cap = steady_price(topology, 0.95), np.full(10, 4.0)
