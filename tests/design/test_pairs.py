@@ -247,6 +247,23 @@ def test_a_floor_of_own_noise_costs_what_was_published():
         assert price(G, made) / made.lower_bound < 1 + 1e-5
 
 
+def test_scaling_down_does_not_break_a_floor(monkeypatch):
+    """A proposal that hides too much is scaled down, but for the floor."""
+    topology = GRAPHS["random"]
+    G = steady_price(topology, 0.99)
+    free = pair_noise(G, 1.0, topology.pairs, own_floor=0.25)
+
+    def lavish(problem, found):
+        blocks = module.blocks_of(2.0 * free.own**2, np.sqrt(2.0) * free.factors)
+        found(blocks, DualPoint(np.zeros((1, 20)), np.zeros((1, 20, 20)), np.zeros(20)))
+
+    monkeypatch.setattr(module, "solve_barrier", lavish)
+    made = pair_noise(G, 1.0, topology.pairs, own_floor=0.25)
+    assert made.factors.any()
+    assert (made.own**2 >= 0.25 * (1 - 1e-14)).all()
+    assert hidden(made).max() == pytest.approx(1.0, rel=1e-11)
+
+
 def test_a_floor_that_hides_enough_is_the_optimum():
     G = steady_price(GRAPHS["grid"], 0.99)
     made = pair_noise(G, 1.0, GRAPHS["grid"].pairs, own_floor=1.7)
