@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import whole
+from sottovoce.problems.constants import ConvexSmooth
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -100,6 +101,11 @@ class CyclicBatch:
         """[K] the sum of the weights of an agent's records in its emptiest round: 1 where gap divides n_k, else less."""
         n = np.asarray(sizes, dtype=np.int64)
         return np.asarray(n // self.gap * self.gap / n)
+
+    def losses(self, known: ConvexSmooth, sizes: Any) -> ConvexSmooth:
+        """What may be promised of the loss of every round, from what holds for the loss of every record with the ridge."""
+        most, least = float(self.largest_share(sizes).max()), float(self.smallest_share(sizes).min())
+        return ConvexSmooth(known.beta * most, known.nu * least)
 
     def table(self, sizes: Any) -> tuple[Integers, Floats]:
         """Positions and weights [gap, K, B] of the records of every turn; a place that is left over has position 0 and weight 0.
