@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
 from sottovoce.experiments.config.deployment import DeploymentSection
+from sottovoce.experiments.config.design import DesignSection
 from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED, PrivacySection
@@ -165,6 +166,7 @@ def _unknown_key(path: Sequence[str], table: Mapping[str, Any]) -> str:
             "experiment": ExperimentSection,
             "privacy": PrivacySection,
             "deployment": DeploymentSection,
+            "design": DesignSection,
             "ledger": LedgerSection,
             **NESTED,
         }
