@@ -13,6 +13,7 @@ from sottovoce.studies import (
     leak_exact,
     leak_images,
     learning_distance,
+    renyi_conversion,
     walk,
 )
 from sottovoce.studies.cells import Say, StudyFile
@@ -28,6 +29,7 @@ KINDS: dict[str, Kind] = {
     **leak_exact.KINDS,
     **leak_images.KINDS,
     **learning_distance.KINDS,
+    **renyi_conversion.KINDS,
     **walk.KINDS,
 }
 
