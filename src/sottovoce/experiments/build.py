@@ -19,7 +19,7 @@ from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.protection import protection
 from sottovoce.linear import check_together
 from sottovoce.noise import Noise, bind
-from sottovoce.observers import view
+from sottovoce.observers import coalitions, view
 from sottovoce.problems import Problem
 from sottovoce.resources import refuse_too_many_rounds
 from sottovoce.topologies import Topology
@@ -59,7 +59,7 @@ def assembled(
     noise = _noise(config, problem)
     privacy = protection(config, problem)
     for observer in () if privacy is None else privacy.observers:
-        view(observer, topology)  # refuses one that this topology does not have
+        view(coalitions(observer, topology.num_agents)[0], topology)  # refuses one that this topology does not have
     algorithm = config.algorithm.algorithm(topology, config.privacy)
     batch_size = config.algorithm.batch_size
     check_together(topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size)

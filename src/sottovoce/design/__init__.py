@@ -1,0 +1,1 @@
+"""Design of noise: the strengths that cost least accuracy for what every observer may learn."""
