@@ -25,7 +25,10 @@ from sottovoce.design.pair_bound import DualPoint
 from sottovoce.design.pair_problem import Blocks, Floats, PairProblem, covariances
 
 GROWTH, MOST_WEIGHTS, MOST_STEPS = 12.0, 40, 150
-LOOSE, TIGHT = 1e-1, 1e-9  # squared Newton decrements at which a minimum counts as found: on the way, and where its dual point matters
+LOOSE, TIGHT = (
+    1e-1,
+    1e-9,
+)  # squared Newton decrements at which a minimum counts as found: on the way, and where its dual point matters
 SMALLEST_GROWTH = 1.2
 SMALLEST_GAP = 1e-8  # rounding leaves nothing to gain beyond
 
@@ -40,9 +43,7 @@ class _State(NamedTuple):
     barrier: float
 
 
-def solve_barrier(
-    problem: PairProblem, found: Callable[[Blocks, DualPoint], bool]
-) -> None:
+def solve_barrier(problem: PairProblem, found: Callable[[Blocks, DualPoint], bool]) -> None:
     """Follow the path of minima and hand over a point and a dual point after each weight, until `found` says that it is enough.
 
     Args:
@@ -139,7 +140,9 @@ def _line_search(problem: PairProblem, state: _State, weight: float, step: Float
         blocks = Blocks(*(part + length * move for part, move in zip(state.blocks, parts, strict=True)))
         moved = _state(problem, blocks)
         # the difference of prices is linear in the step: it is not taken from two large numbers
-        if moved is not None and weight * _price(problem, blocks) + moved.barrier <= before + 0.1 * length * slope + 1e-12 * abs(before):
+        if moved is not None and weight * _price(
+            problem, blocks
+        ) + moved.barrier <= before + 0.1 * length * slope + 1e-12 * abs(before):
             return moved
         length *= 0.5
     return None

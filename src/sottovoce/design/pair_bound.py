@@ -104,7 +104,9 @@ def _largest_multiple(at: Parts, taken: Parts) -> float:
         start, end = at.first * at.second - at.cross**2, taken.first * taken.second - taken.cross**2
         root = np.sqrt(np.maximum(half**2 - start * end, 0.0))
         ratios.append(np.maximum(start, 0.0) / (half + root))
-    for ratio, positive in zip(ratios, (taken.own > 0, taken.first > 0, taken.second > 0, half + root > 0), strict=True):
+    for ratio, positive in zip(
+        ratios, (taken.own > 0, taken.first > 0, taken.second > 0, half + root > 0), strict=True
+    ):
         theta = min([theta, *ratio[positive]])
     theta, shrink = float(theta) if np.isfinite(theta) else 0.0, ROUNDING
     while theta > 0.0 and not _without_negative_part(at, taken, theta):

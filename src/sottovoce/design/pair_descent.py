@@ -66,7 +66,12 @@ def solve_descent(problem: PairProblem, found: Callable[[Blocks, DualPoint], boo
     for q, steps in STAGES:
         for _ in range(5 if bound else 1):
             x = optimize.minimize(
-                _lagrangian, x, args=(problem, q, held, bound), jac=True, method="L-BFGS-B", options={"maxiter": steps, "maxcor": 20}
+                _lagrangian,
+                x,
+                args=(problem, q, held, bound),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": steps, "maxcor": 20},
             ).x
             at = _evaluated(problem, x, q)
             if at is None:

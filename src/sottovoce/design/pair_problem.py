@@ -119,7 +119,7 @@ def covariances(problem: PairProblem, blocks: Blocks, views: slice = slice(None)
 
 
 def largest_ratio(problem: PairProblem, blocks: Blocks) -> float:
-    """max over views b and agents p of [S_b^-1]_pp / kappa_bp: one where everything is met and something exactly; infinite if S is singular."""
+    """Max over views b and agents p of [S_b^-1]_pp / kappa_bp: one where everything is met and something exactly; infinite if S is singular."""
     largest = 0.0
     for view in range(len(problem.kappa)):
         s = covariances(problem, blocks, slice(view, view + 1))[0]

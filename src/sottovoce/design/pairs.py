@@ -93,7 +93,7 @@ class _Best:
 
 
 def pair_noise(
-    G: ArrayLike,  # noqa: N803
+    G: ArrayLike,
     kappa: ArrayLike,
     pairs: ArrayLike,
     *,
@@ -230,14 +230,20 @@ def _checked(
     count = len(g)
     agents = agents.reshape(0, 2).astype(np.int64) if agents.size == 0 else agents
     if agents.ndim != 2 or agents.shape[1] != 2 or agents.dtype.kind not in "iu":
-        raise ConfigError(f"pairs have shape {agents.shape} and type {agents.dtype}; needed is one row of two agents for every pair.")
+        raise ConfigError(
+            f"pairs have shape {agents.shape} and type {agents.dtype}; needed is one row of two agents for every pair."
+        )
     if agents.size and (agents.min() < 0 or agents.max() >= count or (agents[:, 0] == agents[:, 1]).any()):
-        raise ConfigError(f"A pair joins two different agents of 0..{count - 1}. Leave out pairs with others, and of an agent with itself.")
+        raise ConfigError(
+            f"A pair joins two different agents of 0..{count - 1}. Leave out pairs with others, and of an agent with itself."
+        )
     honest, bounds = [np.ones(count, dtype=bool)], [_per_agent("kappa", kappa, count)]
     for members, allowed in coalitions:
         inside = np.asarray(members, dtype=np.int64)
         if inside.size == 0 or inside.min() < 0 or inside.max() >= count:
-            raise ConfigError(f"A coalition has the members {tuple(members)}; needed are agents of 0..{count - 1}, one at least.")
+            raise ConfigError(
+                f"A coalition has the members {tuple(members)}; needed are agents of 0..{count - 1}, one at least."
+            )
         outside = ~np.isin(np.arange(count), inside)
         honest.append(outside)
         bounds.append(np.where(outside, _per_agent("The kappa of a coalition", allowed, count, where=outside), np.inf))
@@ -263,14 +269,22 @@ def _checked_price(price: ArrayLike) -> Floats:
     return g
 
 
-def _per_agent(name: str, given: ArrayLike, count: int, *, least: float | None = None, where: NDArray[np.bool_] | None = None) -> Floats:
+def _per_agent(
+    name: str, given: ArrayLike, count: int, *, least: float | None = None, where: NDArray[np.bool_] | None = None
+) -> Floats:
     values = np.asarray(given, dtype=np.float64)
     if values.ndim > 1 or (values.ndim == 1 and len(values) != count):
-        raise ConfigError(f"{name} has shape {values.shape}; needed is one number, or one for each of the {count} agents.")
+        raise ConfigError(
+            f"{name} has shape {values.shape}; needed is one number, or one for each of the {count} agents."
+        )
     values = np.broadcast_to(values, (count,)).copy()
     asked = values if where is None else values[where]
-    if np.isnan(asked).any() or (asked.min(initial=np.inf) <= 0.0 if least is None else asked.min(initial=np.inf) < least):
-        raise ConfigError(f"{name} is {asked.min(initial=np.inf):g} for some agent; needed are numbers {'above' if least is None else 'of at least'} 0.")
+    if np.isnan(asked).any() or (
+        asked.min(initial=np.inf) <= 0.0 if least is None else asked.min(initial=np.inf) < least
+    ):
+        raise ConfigError(
+            f"{name} is {asked.min(initial=np.inf):g} for some agent; needed are numbers {'above' if least is None else 'of at least'} 0."
+        )
     return values
 
 
@@ -287,7 +301,11 @@ def _require_feasible(problem: PairProblem) -> None:
     short = problem.cap < needed
     if short.any():
         agent = int(np.argmax(short))
-        reason = "the floor of its own noise" if problem.floor[agent] >= needed[agent] else "what its targets need, 1 / kappa, by any noise"
+        reason = (
+            "the floor of its own noise"
+            if problem.floor[agent] >= needed[agent]
+            else "what its targets need, 1 / kappa, by any noise"
+        )
         raise IncompatibleChoice(
             f"The cap lets agent {agent} have the variance {problem.cap[agent]:g}, less than {needed[agent]:g}: {reason}. "
             "No noise meets both; raise the cap, or lower the floor or the target."
