@@ -91,6 +91,7 @@ def test_a_file_with_a_design_survives_the_trip_through_plain_values():
         ("targets = { eavesdropper = 1.0 }\nobjective = { average = 0.0 }", "no error is made small"),
         ("targets = { eavesdropper = 1.0 }\nobjective = 'mean'", 'write "average"'),
         ("targets = { eavesdropper = 1.0 }\ngraphs = { a = { kind = 'rin', agents = 3 } }", "a: input tag 'rin'"),
+        ("targets = { eavesdropper = 1.0 }\ntime = 'schedule'\nfrontier = [0.0, 1.0]", "rounds alike"),
         ("targets = { eavesdropper = 1.0 }\ncap = 0.0", "cap: input should be greater than 0"),
     ],
 )

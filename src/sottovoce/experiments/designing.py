@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from sottovoce.accounting import Guarantee
-from sottovoce.design import Design, Limits, design, limits_of, read_targets
+from sottovoce.design import Design, design
+from sottovoce.design.targets import Limits, limits_of, read_targets
 from sottovoce.errors import ConfigError, SottovoceError, UnsupportedClaim
 from sottovoce.experiments.build import build
 from sottovoce.experiments.config.config import Config
@@ -33,12 +34,16 @@ from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import guarantee, question, sensitivities
 from sottovoce.noise import Gaussian, Noise, gopa, independent
 from sottovoce.observers import Observer
+from sottovoce.problems import Problem
 from sottovoce.theory import noise_gains
 from sottovoce.topologies import Topology
 
 INDEPENDENT, GOPA, DESIGNED, CENTRAL = "independent", "best gopa", "designed", "central bound"
+QUADRATIC = ("linear_regression", "mean_estimation")  # kinds whose error without clipping is known exactly
 SQUARED_RATIOS = np.geomspace(1e-4, 1e4, 33)
-_NEARLY = 1 + 1e-12  # by how much more noise is added than the accountant asks for, so that rounding stays on the safe side
+_NEARLY = (
+    1 + 1e-12
+)  # by how much more noise is added than the accountant asks for, so that rounding stays on the safe side
 _KEPT = 1 + 1e-9  # by how much rounding may let a stated mu exceed its target
 
 
@@ -54,6 +59,7 @@ class SchemeRow:
         gap: how far above the least possible the error is at most, relative to that; None: not known.
         largest_std: of what is added to a message; None for the bound.
         noise: the scheme; None for the bound.
+        covariance: [K, K] of what agents add in a round; None for the bound, and where it changes with the round.
     """
 
     scheme: str
@@ -63,6 +69,7 @@ class SchemeRow:
     gap: float | None = None
     largest_std: float | None = None
     noise: Noise | None = None
+    covariance: np.ndarray | None = None
 
     def describe(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -137,11 +144,21 @@ class DesignedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Asked:
-    """What is asked of one network."""
+    """What is asked of one network; `problem` is that of the experiment without clipping, whose error is known exactly."""
 
     experiment: Experiment
+    problem: Problem
     section: DesignSection
     targets: Mapping[Observer, float | tuple[float, float]]
+
+    @classmethod
+    def of(cls, config: Config, experiment: Experiment) -> "_Asked":
+        """What a configuration with [design] and [privacy] asks for."""
+        assert config.design is not None  # both are there: the file is refused otherwise
+        assert config.privacy is not None
+        problem = build(config.model_copy(update={"privacy": None, "design": None})).problem
+        targets = config.design.asked_for(config.privacy.delta)
+        return cls(experiment=experiment, problem=problem, section=config.design, targets=targets)
 
     @property
     def mus(self) -> list[tuple[Observer, float]]:
@@ -158,7 +175,7 @@ class _Asked:
     def curvature(self) -> dict[str, Any]:
         """How noise turns into error: by the problem, or by the curvature that the file gives."""
         given = self.section.curvature
-        return {"problem": self.experiment.problem} if given is None else {"curvature": given}
+        return {"problem": self.problem} if given is None else {"curvature": given}
 
     def gains(self, weights: Mapping[str, float]) -> np.ndarray:
         """[K, K] the gains of these weights."""
@@ -209,16 +226,12 @@ def design_file(
     """
     config, experiment = read_design_file(path, overrides, say=say)
     assert config.design is not None  # refused above
-    assert config.privacy is not None
-    asked = _Asked(
-        experiment=experiment, section=config.design, targets=config.design.asked_for(config.privacy.delta)
-    )
+    asked = _Asked.of(config, experiment)
     progress(f"{experiment.topology.num_agents} agents, {len(asked.targets)} targets")
     found, rows = _designed(asked)
     weights = config.design.frontier or ()
     frontier = tuple(_frontier_point(asked, weight, progress) for weight in weights)
-    names = [row.scheme for row in rows if row.noise is not None and row.scheme != DESIGNED]
-    others = {name: _both_errors(asked, _row(rows, name)) for name in names} if weights else {}
+    others = {row.scheme: _both_errors(asked, row.covariance) for row in rows if weights and row.covariance is not None}
     gains = {_title(experiment.topology): {row.scheme: row.gain for row in rows if row.scheme != INDEPENDENT}}
     for label, table in (config.design.graphs or {}).items():
         progress(f"network {label}")
@@ -245,15 +258,21 @@ def designed_noise(config: Config, experiment: Experiment) -> Noise:
         UnsupportedClaim: nothing is proved for this kind of run.
     """
     if config.design is None or config.privacy is None:
-        raise ConfigError('[design]: this section is missing; a noise of kind "designed" needs it, or a file of `sottovoce design`.')
-    targets = config.design.asked_for(config.privacy.delta)
-    return _design(_Asked(experiment=experiment, section=config.design, targets=targets)).noise
+        raise ConfigError(
+            '[design]: this section is missing; a noise of kind "designed" needs it, or a file of `sottovoce design`.'
+        )
+    return _design(_Asked.of(config, experiment)).noise
 
 
 def _design(asked: _Asked, weights: Mapping[str, float] | None = None) -> Design:
     run, section = asked.experiment, asked.section
     privacy = run.privacy
     assert privacy is not None  # a file with [design] has it
+    if section.curvature is None and asked.problem.kind not in QUADRATIC:
+        raise UnsupportedClaim(
+            f"the losses of '{asked.problem.kind}' are not quadratic, so that their error is not known exactly. Give [design] curvature = h, "
+            f"one number that stands for all second derivatives; guarantees hold for these losses all the same."
+        )
     return design(
         run.topology, run.algorithm, asked.targets, rounds=run.rounds, sensitivity=sensitivities(run, norm="l2"), unit=privacy.unit,
         adjacency=privacy.adjacency, participation=privacy.participation, objective=asked.weights if weights is None else weights,
@@ -269,14 +288,21 @@ def _designed(asked: _Asked) -> tuple[Design, list[SchemeRow]]:
     ratio = best_ratio(gains, asked.experiment.topology, limits)
     if ratio > 0:
         noise = gopa(Gaussian(std=1.0), pairwise_std=math.sqrt(ratio))
-        rows.append(_picked(asked, GOPA, noise, np.eye(len(gains)) + ratio * laplacian(asked.experiment.topology), gains))
+        rows.append(
+            _picked(asked, GOPA, noise, np.eye(len(gains)) + ratio * laplacian(asked.experiment.topology), gains)
+        )
     else:  # no shared noise helps: the best proportion is none at all
         rows.append(replace(rows[0], scheme=GOPA))
     rows.append(
         SchemeRow(
-            scheme=DESIGNED, error=found.error, gain=1.0, guarantees=_kept(asked, found.noise), gap=found.gap,
-            largest_std=found.largest_std, noise=found.noise,
-        )  # fmt: skip
+            scheme=DESIGNED,
+            error=found.error,
+            gain=1.0,
+            guarantees=_kept(asked, found.noise),
+            gap=found.gap,
+            largest_std=found.largest_std,
+            noise=found.noise,
+        )
     )
     if (central := _central(asked, limits)) is not None:
         rows.append(SchemeRow(scheme=CENTRAL, error=central, gain=1.0, guarantees={}))
@@ -293,9 +319,10 @@ def _picked(asked: _Asked, scheme: str, noise: Noise, covariance: np.ndarray, ga
             raise UnsupportedClaim(f"{scheme} noise has no finite mu for {observer}: {stated.reason}")
         factor = max(factor, stated.mu / mu)
     sized = noise.scaled(factor * _NEARLY)
+    sized_covariance = covariance * (factor * _NEARLY) ** 2
     return SchemeRow(
-        scheme=scheme, error=float(np.sum(gains * covariance)) * (factor * _NEARLY) ** 2, gain=1.0, guarantees=_kept(asked, sized),
-        largest_std=math.sqrt(float(np.diag(covariance).max())) * factor * _NEARLY, noise=sized,
+        scheme=scheme, error=float(np.sum(gains * sized_covariance)), gain=1.0, guarantees=_kept(asked, sized),
+        largest_std=math.sqrt(float(np.diag(sized_covariance).max())), noise=sized, covariance=sized_covariance,
     )  # fmt: skip
 
 
@@ -354,15 +381,14 @@ def best_ratio(gains: np.ndarray, topology: Topology, limits: Limits) -> float:
             largest = max(largest, float(np.max(np.diag(precision) / limit[honest])))
         return float(np.trace(gains) + ratio * np.sum(gains * shared)) * largest
 
-    grid, best = SQUARED_RATIOS, 0
+    grid, found = SQUARED_RATIOS, 0.0
     for _ in range(3):
         errors = [needed(float(ratio)) for ratio in grid]
         best = int(np.argmin(errors))
-        finer = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], 17)
-        if errors[best] >= needed(0.0):
-            return 0.0
-        grid, chosen = finer, float(grid[best])
-    return chosen
+        if errors[best] < needed(found):
+            found = float(grid[best])
+        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], 17)
+    return found
 
 
 def _central(asked: _Asked, limits: Limits) -> float | None:
@@ -376,25 +402,15 @@ def _central(asked: _Asked, limits: Limits) -> float | None:
     return float(np.maximum(values, 0.0) @ least) * sum(weights.values())
 
 
-def _row(rows: Sequence[SchemeRow], scheme: str) -> SchemeRow:
-    return next(row for row in rows if row.scheme == scheme)
-
-
 def _frontier_point(asked: _Asked, weight: float, progress: Callable[[str], None]) -> tuple[float, float, float]:
     """The two errors of the design for this weight of the centroid."""
     progress(f"weight {weight:g} of the common model")
     covariance = _design(asked, {"average": 1.0, "centroid": weight}).keys().covariance
-    average, centroid = (float(np.sum(asked.gains({part: 1.0}) * covariance)) for part in ("average", "centroid"))
-    return weight, average, centroid
+    return weight, *_both_errors(asked, covariance)
 
 
-def _both_errors(asked: _Asked, row: SchemeRow) -> tuple[float, float]:
-    """The two errors of independent noise or gopa as it was sized."""
-    assert row.noise is not None
-    held = row.noise.parameters
-    ratio = (held["pairwise_std"] / row.noise.std) ** 2 if "pairwise_std" in held else 0.0
-    topology = asked.experiment.topology
-    covariance = row.noise.std**2 * (np.eye(topology.num_agents) + ratio * laplacian(topology))
+def _both_errors(asked: _Asked, covariance: np.ndarray) -> tuple[float, float]:
+    """The noise's part of an agent's error and of the centroid's."""
     return (
         float(np.sum(asked.gains({"average": 1.0}) * covariance)),
         float(np.sum(asked.gains({"centroid": 1.0}) * covariance)),
@@ -404,11 +420,9 @@ def _both_errors(asked: _Asked, row: SchemeRow) -> tuple[float, float]:
 def _gains_elsewhere(config: Config, label: str, table: Mapping[str, Any]) -> dict[str, float]:
     """{scheme: gain} of the same file on another network."""
     data = {**config.as_dict(), "topology": dict(table), "noise": {"kind": "none"}}
-    assert config.design is not None
     try:
         other = parse(data, source=f"[design] graphs.{label}")
-        assert other.privacy is not None
-        asked = _Asked(experiment=build(other), section=config.design, targets=config.design.asked_for(other.privacy.delta))
+        asked = _Asked.of(other, build(other))
         return {row.scheme: row.gain for row in _designed(asked)[1] if row.scheme != INDEPENDENT}
     except SottovoceError as error:
         raise type(error)(f"[design] graphs.{label}: {error}") from error
@@ -420,7 +434,7 @@ def _title(topology: Topology) -> str:
 
 def _limits(asked: _Asked, found: Design, rows: Sequence[SchemeRow]) -> tuple[str, ...]:
     """What to know beside the numbers."""
-    said = list(found.notes)
+    said = [*found.notes, "Clipping of gradients is left out of the errors; where it cuts, a run differs from them."]
     central = next((row for row in rows if row.scheme == CENTRAL), None)
     if central is not None:
         far = found.error / central.error

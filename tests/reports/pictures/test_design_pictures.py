@@ -38,6 +38,9 @@ def test_error_falls_with_the_square_of_mu_through_the_given_point():
         at = dict(zip(line.x, line.y, strict=True))
         assert at[0.5] == pytest.approx(error)
         assert at[1.0] == pytest.approx(error / 4)
+    odd = error_picture({"designed": 2.0}, 0.9249, measure="error", observer="somebody").panels[0]
+    assert [text for _, text in odd.x.ticks] == ["0.2", "0.5", "1", "2", "5"]
+    assert odd.lines[0].y[0] == pytest.approx(2.0 * (0.9249 / 0.2) ** 2)
     assert "somebody" in picture.panels[0].x.label
 
 

@@ -135,6 +135,14 @@ class DesignSection(Section):
     ) = None
 
     @model_validator(mode="after")
+    def _keys_fit(self) -> Self:
+        if self.frontier is not None and self.time != "white":
+            raise wrong(
+                f'frontier is drawn for rounds alike, and time is "{self.time}"; remove frontier, or use time = "white"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _observers_differ(self) -> Self:
         listed = [observer_named(name) for name in self.targets]
         for position, observer in enumerate(listed):

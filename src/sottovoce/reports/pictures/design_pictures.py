@@ -88,7 +88,7 @@ def error_picture(
         ConfigError: nothing to draw, or numbers that are not above 0.
     """
     _require_positive({"mu": mu, **errors})
-    places = mu * np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+    places = np.array([step for step, _ in _ticks(mu / 5.0, mu * 5.0)])
     series: dict[str, tuple[ArrayLike, ArrayLike, ArrayLike | None]] = {
         scheme: (places, error * (mu / places) ** 2, None) for scheme, error in errors.items()
     }
