@@ -82,10 +82,15 @@ def free_covariance(
 def lower_bound(gains: np.ndarray, kappa: np.ndarray, y: np.ndarray) -> float:
     """What no feasible covariance falls below, by any y >= 0."""
     counted = y > 0
-    root = np.sqrt(y[counted])
-    values = np.linalg.eigvalsh(root[:, None] * gains[np.ix_(counted, counted)] * root[None, :])
     spent = float(kappa[counted] @ y[counted])
-    return float(np.sqrt(np.maximum(values, 0.0)).sum() ** 2 / spent) if spent > 0 else 0.0
+    return nuclear_root(gains[np.ix_(counted, counted)], y[counted]) ** 2 / spent if spent > 0 else 0.0
+
+
+def nuclear_root(gains: np.ndarray, y: np.ndarray) -> float:
+    """Tr (Y^1/2 G Y^1/2)^1/2."""
+    root = np.sqrt(y)
+    values = np.linalg.eigvalsh(root[:, None] * gains * root[None, :])
+    return float(np.sqrt(np.maximum(values, 0.0)).sum())
 
 
 def _fixed_point(

@@ -31,6 +31,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
+from sottovoce.design import load_design
 from sottovoce.durable_files import write, write_json
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments import trajectory
@@ -200,13 +201,18 @@ def _save_model(folder: Path, run: Run, guarantees: Mapping[str, Any] | None, co
         write_model(folder, run.model(), guarantee=words, configuration=config, version=version("sottovoce"))
 
 
-def load(path: str | Path) -> Run:
-    """Read a finished run back from its folder.
+def load(path: str | Path) -> Any:
+    """Read a finished run back from its folder, or a design of noise from its file.
+
+    Returns:
+        A `Run`, or a `Design`.
 
     Raises:
         ConfigError: if there is no run, it has not finished, or another version of the format wrote it.
     """
     folder = Path(path)
+    if folder.is_file():
+        return load_design(folder)
     if not (folder / "run.json").is_file():
         raise ConfigError(
             f"{folder} is not a run folder (it has no run.json). Give the folder that `sottovoce run` printed."

@@ -5,7 +5,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm, Gopa, check_aggregation
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear.centroid import exchange_topologies
-from sottovoce.noise import Gaussian, Noise, bind, own_copy_is_the_message
+from sottovoce.noise import Gaussian, Noise, bind, own_copy_is_the_message, shared_sources
 from sottovoce.topologies import Topology, Walk
 
 
@@ -33,9 +33,9 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
                 f"on a federation every agent sends one message to the relay and receives the same average, so '{noise.name}' "
                 f"with these options cannot be carried. Use sv.noise.independent(law, self_noise=True), or a peer graph."
             )
-        if algorithm.sampling is not None and (bound.owners[:, 1] >= 0).any():
+        if algorithm.sampling is not None and shared_sources(bound.owners).any():
             raise IncompatibleChoice(
-                f"'{noise.name}' has noise shared by pairs, which does not cancel when only some agents take part in a round. Let all take "
+                f"'{noise.name}' has noise that agents share, which does not cancel when only some agents take part in a round. Let all take "
                 f"part (participation=1.0), or use sv.noise.independent(law)."
             )
 
@@ -58,7 +58,7 @@ def _check_masks(aggregation: Gopa, noise: Noise, topology: Topology) -> None:
     if noise.law is None:
         return
     elsewhere = (
-        noise.needs_relay or noise.in_gradients or (bind(noise, topology.active_links()).owners[:, 1] >= 0).any()
+        noise.needs_relay or noise.in_gradients or shared_sources(bind(noise, topology.active_links()).owners).any()
     )
     if elsewhere or not isinstance(noise.law, Gaussian):
         raise IncompatibleChoice(
@@ -87,9 +87,9 @@ def _check_walk(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
             f"a token is one message with one noise, and '{noise.name}' with these options has several. Use "
             f"sv.noise.independent(law, self_noise=True), or sv.noise.gradient(law)."
         )
-    if walks and (noise.law is not None) and (bind(noise, topology.active_links()).owners[:, 1] >= 0).any():
+    if walks and (noise.law is not None) and shared_sources(bind(noise, topology.active_links()).owners).any():
         raise IncompatibleChoice(
-            f"'{noise.name}' has noise shared by pairs, which does not cancel on a token. Use sv.noise.independent(law)."
+            f"'{noise.name}' has noise that agents share, which does not cancel on a token. Use sv.noise.independent(law)."
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm, check_sampling
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear.agents import check_agents
+from sottovoce.linear.generator import check_generator
 from sottovoce.linear.gradients import check_gradients
 from sottovoce.linear.relay import check_relay
 from sottovoce.linear.shapes import check_shapes
@@ -47,6 +48,7 @@ def check_together(
         check_shapes(algorithm, 1, np.zeros(problem.dimension))
     check_sampling(algorithm.sampling, topology.num_agents)
     check_relay(algorithm, noise, topology)
+    check_generator(algorithm, noise, topology)
     if noise.memory is not None:
         raise IncompatibleChoice(f"'{noise.name}' adds noise of earlier rounds again, which nothing here plays yet.")
     check_gradients(algorithm, noise, rounds, dimension=None if problem is None else problem.dimension)

@@ -227,6 +227,12 @@ def shared_sources(owners: np.ndarray) -> np.ndarray:
     return np.asarray((owners[:, 1:] >= 0).any(axis=1))
 
 
+def joined_owners(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The owners of several maps one after the other, filled up to the width of the widest."""
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts])
+
+
 def outgoing_weight(links: ActiveLinks) -> Array:
     """What the network still gives agent p's message, relative to p's place in the centroid: sum_{m != p} r_m a_pm / r_p, [K]."""
     r = links.perron
@@ -288,13 +294,56 @@ def own_copy_is_the_message(noise_map: NoiseMap, links: ActiveLinks) -> bool:
     return bool(np.abs(difference.data).max(initial=0.0) == 0.0)
 
 
-def bind(noise: Noise, links: ActiveLinks) -> NoiseMap:
-    """Spread a scheme over the active links and check what it promises.
+def check_owners(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> None:
+    """Refuse sources whose owners cannot be, and agents who use a source that they do not know.
 
     Raises:
+        ConfigError: a table of owners that is none, with the row and what it should say.
+    """
+    owners, K = np.asarray(noise_map.owners), len(links.perron)
+    if owners.ndim != 2 or owners.shape[1] < 2 or owners.dtype.kind not in "iu":
+        raise ConfigError(
+            f"the owners of the sources of '{noise.name}' are an array {owners.shape} of {owners.dtype}; needed are whole numbers [sources, 2 or "
+            f"more]: the agents who know each source, filled up with -1, or RELAY or GENERATOR in the first place."
+        )
+    _refuse_rows(noise, owners, (owners < GENERATOR) | (owners >= K), f"the agents are 0 to {K - 1}")
+    named = owners >= 0
+    gaps = (named[:, 1:] & ~named[:, :-1]) | (owners[:, 1:] == GENERATOR)
+    _refuse_rows(
+        noise, owners, gaps, "agents stand first and are filled up with -1; a RELAY or a GENERATOR owns a source alone"
+    )
+    ordered = np.sort(owners, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    _refuse_rows(noise, owners, twice, "an agent is named once")
+    on_link, on_own = np.asarray(noise_map.link_value) != 0, np.asarray(noise_map.self_value) != 0
+    users = np.concatenate([links.senders[noise_map.link_index[on_link]], noise_map.self_index[on_own]])
+    sources = np.concatenate([noise_map.link_source[on_link], noise_map.self_source[on_own]])
+    knows = (owners[sources] == users[:, None]).any(axis=1) | (owners[sources, 0] < 0)
+    if not knows.all():
+        row = int(np.argmin(knows))
+        raise ConfigError(
+            f"'{noise.name}' lets agent {users[row]} add source {sources[row]}, which only {owners[sources[row]][named[sources[row]]].tolist()} "
+            f"know(s). Name every agent that adds a source among its owners."
+        )
+
+
+def _refuse_rows(noise: Noise, owners: np.ndarray, wrong: np.ndarray, needed: str) -> None:
+    if wrong.any():
+        source = int(np.argmax(wrong.any(axis=1)))
+        raise ConfigError(
+            f"the owners of source {source} of '{noise.name}' are {owners[source].tolist()}; {needed}. Correct the map of the scheme."
+        )
+
+
+def bind(noise: Noise, links: ActiveLinks) -> NoiseMap:
+    """Spread a scheme over the active links and check its owners and what it promises.
+
+    Raises:
+        ConfigError: sources whose owners cannot be, or agents who use a source that they do not know.
         IncompatibleChoice: the scheme cannot work on these links, or a cancellation it promises fails on them.
     """
     noise_map = noise.spread(links)
+    check_owners(noise, noise_map, links)
     if "receivers" in noise.promises and not cancels_at_receivers(noise_map, links):
         raise IncompatibleChoice(
             f"'{noise.name}' must cancel at every receiver, but on these links it does not. "

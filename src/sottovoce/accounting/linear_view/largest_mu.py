@@ -15,6 +15,7 @@ from sottovoce.accounting.linear_view.released_model import ReleasedView, reads_
 from sottovoce.accounting.linear_view.value import LinearValue
 from sottovoce.accounting.linear_view.worst_direction import best_pattern
 from sottovoce.linear import BoundExchange, BoundRound, NetworkRound, Rounds, SystemRound, network_round, observed_round
+from sottovoce.noise import shared_sources
 from sottovoce.observers import View
 
 LARGEST_WORK = 2e11  # multiplications beyond which the view is not computed: about half a minute
@@ -87,7 +88,7 @@ def _splits(rounds: Rounds, view: View) -> bool:
 def _own_sources(exchange: BoundExchange) -> bool:
     """Whether every source has one owner, and reaches nothing but its links and its own copy."""
     links, noise = exchange
-    if (noise.owners[:, 1] >= 0).any():
+    if shared_sources(noise.owners).any():
         return False
     on_link, on_own = noise.link_value != 0, noise.self_value != 0
     sent = noise.owners[noise.link_source[on_link], 0] == links.senders[noise.link_index[on_link]]

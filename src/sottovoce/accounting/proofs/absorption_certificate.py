@@ -23,7 +23,7 @@ from sottovoce.accounting.proofs.proof import Proof, Statement
 from sottovoce.accounting.question.promise import contraction
 from sottovoce.accounting.tradeoff import GaussianTradeoff
 from sottovoce.linear import BoundRound, Rounds, Step
-from sottovoce.noise import known_sources, received_map
+from sottovoce.noise import known_sources, received_map, shared_sources
 from sottovoce.observers import View
 from sottovoce.problems import ConvexSmooth
 
@@ -171,8 +171,8 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     if (
         not one_each
         or not np.all(noise.link_value[used] == 1.0)
-        or (noise.owners[:, 1] >= 0).any()
-        or noise.of_relay.any()
+        or shared_sources(noise.owners).any()
+        or (noise.of_relay | noise.of_generator).any()
     ):
         return None
     link_source = np.zeros(len(active), dtype=int)

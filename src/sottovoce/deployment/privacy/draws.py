@@ -12,9 +12,9 @@ import numpy as np
 from sottovoce.accounting.gopa import IntegerNoise
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.deployment.integers import Lattice, rounded
-from sottovoce.deployment.terms import PublicRun
+from sottovoce.deployment.terms import PublicRun, bind_among_parties
 from sottovoce.linear import BoundExchange, exchange_topologies
-from sottovoce.noise import Gaussian, NoiseMap, bind, known_sources
+from sottovoce.noise import Gaussian, NoiseMap, known_sources, shared_sources
 from sottovoce.topologies import ActiveLinks, Listed, RandomPair
 
 
@@ -24,7 +24,7 @@ def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -
     if run.noise.in_gradients:
         return _draws(run, stds, np.full(run.rounds, run.algorithm.gradients_per_round), 1.0)
     if evidence.rounds is None:  # links drawn at random: the most that any pattern of them draws
-        drawn = [BoundExchange(links, bind(run.noise, links)) for links in patterns(run, agent)]
+        drawn = [BoundExchange(links, bind_among_parties(run.noise, links)) for links in patterns(run, agent)]
         counted = [_of_round((one,), evidence.asked.view.members, agent) for one in drawn]
         most = max(one[0] for one in counted)
         return _draws(run, stds, np.full(run.rounds, run.exchanges * most), max(one[1] for one in counted))
@@ -73,7 +73,7 @@ def largest(run: PublicRun, lattice: Lattice, agent: int) -> tuple[float, int]:
     if law is None:
         return 0.0, 0
     for links in patterns(run, agent):
-        noise = bind(run.noise, links)
+        noise = bind_among_parties(run.noise, links)
         several = max(several, int(np.bincount(noise.link_index).max(initial=0)))
         multiple = max(multiple, float(np.abs(noise.link_value).max(initial=0.0)))
     std = run.noise.std / lattice.unit * float(run.noise.factors(run.rounds).max())
@@ -84,7 +84,7 @@ def largest_fraction(run: PublicRun, agent: int) -> float:
     """The largest factor, beside 0 and 1, with which an own copy carries a source, over what links may be up."""
     found = 0.0
     for links in patterns(run, agent):
-        noise = bind(run.noise, links)
+        noise = bind_among_parties(run.noise, links)
         own = np.abs(np.asarray(noise.self_value)[noise.self_index == agent])
         found = max(found, float(own[own != 1.0].max(initial=0.0)))
     return found
@@ -116,13 +116,13 @@ def _part(noise: NoiseMap, members: np.ndarray, agent: int) -> _Part | None:
     """The part of honest agents that pairs' sources connect with an agent; None where it shares none that the observer does not know."""
     used = np.zeros(noise.num_sources)
     np.maximum.at(used, noise.link_source, np.abs(noise.link_value))
-    shared = (noise.owners[:, 1] >= 0) & (used > 0) & ~known_sources(noise.owners, members)
+    shared = shared_sources(noise.owners) & (used > 0) & ~known_sources(noise.owners, members)
     if not shared.any():
         return None
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components  # heavy, and schemes without shared sources do without
 
-    first, second = noise.owners[shared].T
+    first, second = noise.owners[shared, :2].T
     K = len(members)
     _, component = connected_components(coo_array((np.ones(len(first)), (first, second)), shape=(K, K)), directed=False)
     inside = component[first] == component[agent]

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.noise import Gaussian, Noise, NoiseMap, bind, received_map
+from sottovoce.noise import Gaussian, Noise, NoiseMap, bind, check_owners, received_map
 from sottovoce.simulation.rounds.links import LinkPlan, possible_links
 from sottovoce.simulation.rounds.neighbours import Group, group_by_width
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
@@ -156,6 +156,7 @@ def _plan_random(
         jnp.asarray(links.self_weights),
     )
     noise_map = noise.spread(links)
+    check_owners(noise, noise_map, links)
     if noise.law is None:
         return Perturbation("nothing", noise, noise_map, links), {}
     if noise.promises:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import centroid, exchange_topologies
-from sottovoce.noise import RELAY, Noise, NoiseMap, bind, known_sources
+from sottovoce.noise import GENERATOR, RELAY, Noise, NoiseMap, bind, joined_owners, known_sources
 from sottovoce.observers import Observer, View, view
 from sottovoce.reprs import short_repr
 from sottovoce.simulation.rounds.links import possible_links
@@ -36,8 +36,9 @@ class Layout:
     Attributes:
         links: per exchange [E_o, 2] the (sender, receiver) of every message; the receiver of an uplink is `sv.noise.RELAY`. Under masks
             there is one uplink per agent, and what it holds is said in masks.py.
-        sources: per exchange [S_o, 2] who knows each source, as in a noise map. With noise in gradients one entry more, the last: the members
-            in order, for the first gradient of the round, then for the second, and so on.
+        sources: per exchange [S_o, w] who knows each source, as in a noise map. With noise in gradients one entry more, the last: the members
+            in order, for the first gradient of the round, then for the second, and so on. Sums that a generator has told members come after the
+            sources of their exchange, as (GENERATOR, member).
         broadcast: whether what a relay sends out is a part of the view.
         final_model: whether the centroid of the final models is.
         noisy_gradients: whether the last of `sources` is noise in gradients.
@@ -66,6 +67,9 @@ class Channel(NamedTuple):
     on_own: tuple[Group, ...]  # sources of every own copy
     gather: tuple[Group, ...]  # links of every receiver
     used: np.ndarray | None  # [n, S] the sources of each matrix of a list; None: all of them in every round
+    told: (
+        np.ndarray | None
+    )  # [n, members, S] the sums that a generator has told members, n as in the values; None: there is no generator
 
     @property
     def one_message(self) -> bool:
@@ -115,7 +119,7 @@ def plan_view(
 
 
 def _layout(algorithm: Algorithm, noise: Noise, sees: View, channels: tuple[Channel, ...], *, masked: bool) -> Layout:
-    sources = [channel.map.owners[channel.known] for channel in channels]
+    sources = [_known_names(channel, sees) for channel in channels]
     if noise.in_gradients:
         members = np.tile(np.flatnonzero(sees.members), algorithm.gradients_per_round)
         sources.append(np.stack([members, np.full_like(members, -1)], axis=1))
@@ -127,6 +131,15 @@ def _layout(algorithm: Algorithm, noise: Noise, sees: View, channels: tuple[Chan
         final_model=sees.final_model,
         noisy_gradients=noise.in_gradients,
     )
+
+
+def _known_names(channel: Channel, sees: View) -> np.ndarray:
+    """Who knows each source that is known, and whom each sum was told that is."""
+    owners: np.ndarray = channel.map.owners[channel.known]
+    if channel.told is None:
+        return owners
+    members = np.flatnonzero(sees.members)
+    return joined_owners([owners, np.stack([np.full_like(members, GENERATOR), members], axis=1)])
 
 
 def _names(channel: Channel) -> np.ndarray:
@@ -158,7 +171,17 @@ def _channel(noise: Noise, topology: Topology, receivers: np.ndarray, sees: View
         on_own=group_by_width(joined.self_index, joined.self_source, num_agents),
         gather=nothing if one_message else group_by_width(links.receivers, np.arange(len(links.receivers)), num_agents),
         used=used,
+        told=_told(joined, sees.members) if joined.of_generator.any() else None,
     )
+
+
+def _told(joined: NoiseMap, members: np.ndarray) -> np.ndarray:
+    """[n, members, S] what every member adds of the sources that a generator draws, in each round of the list."""
+    values = np.atleast_2d(joined.self_value) * joined.of_generator[joined.self_source]
+    sums = np.zeros((len(values), len(members), joined.num_sources))
+    for table, row in zip(sums, values, strict=True):
+        np.add.at(table, (joined.self_index, joined.self_source), row)
+    return sums[:, members]
 
 
 def _links_of_rounds(topology: Topology) -> list[ActiveLinks]:
@@ -183,7 +206,8 @@ def _joined(maps: list[NoiseMap]) -> tuple[NoiseMap, np.ndarray | None]:
     for one in maps:
         parts.append(one._replace(link_source=one.link_source + start, self_source=one.self_source + start))
         start += one.num_sources
-    joined = NoiseMap(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    owners, *columns = zip(*parts, strict=True)
+    joined = NoiseMap(joined_owners(owners), *(np.concatenate(column) for column in columns))
     values = {
         "link_value": _blocks([one.link_value for one in maps]),
         "self_value": _blocks([one.self_value for one in maps]),
@@ -221,6 +245,8 @@ def channel_arrays(channel: Channel) -> dict[str, Any]:
         held["link_value"], held["self_value"] = channel.map.link_value, values
     if channel.used is not None:
         held["used"] = channel.used
+    if channel.told is not None:
+        held["told"] = channel.told
     groups = {"on_links": channel.on_links, "on_own": channel.on_own, "gather": channel.gather}
     for name, parts in groups.items():
         held[name] = [{"source": g.source, "entry": g.entry, "present": g.present} for g in parts]

@@ -49,7 +49,7 @@ class Seen(NamedTuple):
     messages: tuple[Array, ...]  # per exchange [E_o, d]: what each observed link carries; zero where it is not used
     active: tuple[Array, ...]  # per exchange [E_o] bool: whether the link was used in this round
     broadcast: tuple[Array, ...]  # per exchange [d]: what a relay sent out; () unless the view has it
-    # Per exchange [S_o, d]: the sources it knows, as they were added; then noise in gradients.
+    # Per exchange [S_o, d]: the sources it knows, as they were added, and sums that a generator has told members; then noise in gradients.
     sources: tuple[Array, ...]
     board: Board | None = None  # what is public of masks; None: there are none
 
@@ -153,7 +153,7 @@ def _record_round(
         if view_plan.masks is not None:
             sent, board = _masked(plan, view_plan, arrays, sent, t, streams, factor[0])
             seen = seen._replace(board=board)
-        seen = _with_exchange(seen, view_plan, channel, sent, _took_part(channel, z, counts))
+        seen = _with_exchange(seen, view_plan, channel, sent, _known(channel, held, _took_part(channel, z, counts), t))
         state = own.apply(exchange.update, state, sent.received[:, :, None, :])
     return (state,), _with_gradients(seen, view_plan, own, counts)
 
@@ -254,7 +254,16 @@ def _took_part(channel: Channel, z: Array, counts: Array | None) -> Array:
     return jnp.where(((counts > 0)[owners] | channel.map.of_relay[:, None])[:, None, :], z, 0)
 
 
-def _with_exchange(seen: Seen, view_plan: ViewPlan, channel: Channel, sent: Sent, z: Array) -> Seen:
+def _known(channel: Channel, held: Any, z: Array, t: Array) -> Array:
+    """[S_o, d, R] the sources that the observer knows, then the sums that its members were told."""
+    known = z[channel.known]
+    if channel.told is None:
+        return known
+    table = held["told"][(t - 1) % held["told"].shape[0]]
+    return jnp.concatenate([known, jnp.tensordot(table, z, axes=1, precision="highest")])
+
+
+def _with_exchange(seen: Seen, view_plan: ViewPlan, channel: Channel, sent: Sent, known: Array) -> Seen:
     """Add what the observer sees of one exchange."""
     active = sent.active[channel.read]
     messages = jnp.where(active[:, None, :], sent.messages[channel.read], 0)
@@ -262,7 +271,7 @@ def _with_exchange(seen: Seen, view_plan: ViewPlan, channel: Channel, sent: Sent
         messages=(*seen.messages, messages),
         active=(*seen.active, active),
         broadcast=(*seen.broadcast, sent.received[0]) if view_plan.layout.broadcast else (),
-        sources=(*seen.sources, z[channel.known]),
+        sources=(*seen.sources, known),
     )
 
 

@@ -54,7 +54,8 @@ class Views:
         messages: per exchange [repeats, rounds, E_o, d].
         active: per exchange [repeats, rounds, E_o] bool; messages of links that were not used are zero.
         broadcast: per exchange [repeats, rounds, d] what a relay sent out; () unless the layout has it.
-        sources: per exchange [repeats, rounds, S_o, d] the sources that members know, as they were added; with noise in gradients one more.
+        sources: per exchange [repeats, rounds, S_o, d] the sources that members know, as they were added, then the sums that a generator has
+            told them; with noise in gradients one more.
         final_model: [repeats, d] the centroid of the final models, in the last chunk for who gets it; else None.
         board: what is public of masked averages, its arrays [repeats, rounds, ...]; None where nothing is masked.
     """
