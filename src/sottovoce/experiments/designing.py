@@ -7,10 +7,6 @@
 
 All keep the same targets. Errors are the noise's part of the error that [design] names, tr(G S) with the gains of `theory.noise_gains`. Every mu is stated
 by the accountant for this run, for the scheme as it is printed.
-
-Central bound. Let the common model weigh the agents' noise by gains G_c = sum_i l_i v_i v_i'. A covariance S under which agent p is hidden as asked has
-[S^-1]_pp <= kappa_p, so that v' S v >= v_p^2 / [S^-1]_pp >= v_p^2 / kappa_p for every p (Cauchy and Schwarz), and tr(G_c S) >= sum_i l_i max_p v_ip^2 / kappa_p. With
-equal weights of agents the mean over agents of the squared error is never below that of their mean.
 """
 
 import math
@@ -31,6 +27,7 @@ from sottovoce.experiments.config.design import DesignSection
 from sottovoce.experiments.config.overrides import silent
 from sottovoce.experiments.config.toml_file import parse, read_toml
 from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.picked_noise import best_ratio, central_bound, laplacian
 from sottovoce.experiments.privacy import guarantee, question, sensitivities
 from sottovoce.noise import Gaussian, Noise, gopa, independent
 from sottovoce.observers import Observer
@@ -40,7 +37,6 @@ from sottovoce.topologies import Topology
 
 INDEPENDENT, GOPA, DESIGNED, CENTRAL = "independent", "best gopa", "designed", "central bound"
 QUADRATIC = ("linear_regression", "mean_estimation")  # kinds whose error without clipping is known exactly
-SQUARED_RATIOS = np.geomspace(1e-4, 1e4, 33)
 _NEARLY = (
     1 + 1e-12
 )  # by how much more noise is added than the accountant asks for, so that rounding stays on the safe side
@@ -304,7 +300,8 @@ def _designed(asked: _Asked) -> tuple[Design, list[SchemeRow]]:
             noise=found.noise,
         )
     )
-    if (central := _central(asked, limits)) is not None:
+    if _central_holds(asked):
+        central = central_bound(asked.gains({"centroid": 1.0}), limits) * sum(asked.weights.values())
         rows.append(SchemeRow(scheme=CENTRAL, error=central, gain=1.0, guarantees={}))
     return found, [replace(row, gain=rows[0].error / row.error) for row in rows]
 
@@ -345,61 +342,11 @@ def _kept(asked: _Asked, noise: Noise) -> dict[str, Guarantee]:
     return found
 
 
-def laplacian(topology: Topology) -> np.ndarray:
-    """[K, K] of the linked pairs: the covariance of sources that pairs add with opposite signs."""
-    K = topology.num_agents
-    low, high = topology.pairs.T
-    found = np.zeros((K, K))
-    for ends, sign in (((low, low), 1.0), ((high, high), 1.0), ((low, high), -1.0), ((high, low), -1.0)):
-        np.add.at(found, ends, sign)
-    return found
-
-
-def best_ratio(gains: np.ndarray, topology: Topology, limits: Limits) -> float:
-    """The variance of a pair's source over that of own noise with which gopa has the smallest error under these limits; 0: none helps.
-
-    It only proposes: what the noise is worth, and what it hides, is computed from it afterwards.
-
-    Args:
-        gains: [K, K] the error is tr(gains S).
-        topology: whose linked pairs share noise.
-        limits: on [S^-1]_pp of all agents, and of the honest ones against coalitions.
-    """
-    K, shared = topology.num_agents, laplacian(topology)
-    views = [((), limits.everybody), *limits.coalitions]
-
-    def needed(ratio: float) -> float:
-        largest = 0.0
-        for members, limit in views:
-            honest = ~np.isin(np.arange(K), members)
-            if not np.isfinite(limit[honest]).any():
-                continue
-            inside = shared[np.ix_(honest, honest)].copy()
-            np.fill_diagonal(inside, 0.0)
-            np.fill_diagonal(inside, -inside.sum(axis=1))  # pairs with a member hide nothing from it
-            precision = np.linalg.inv(np.eye(int(honest.sum())) + ratio * inside)
-            largest = max(largest, float(np.max(np.diag(precision) / limit[honest])))
-        return float(np.trace(gains) + ratio * np.sum(gains * shared)) * largest
-
-    grid, found = SQUARED_RATIOS, 0.0
-    for _ in range(3):
-        errors = [needed(float(ratio)) for ratio in grid]
-        best = int(np.argmin(errors))
-        if errors[best] < needed(found):
-            found = float(grid[best])
-        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], 17)
-    return found
-
-
-def _central(asked: _Asked, limits: Limits) -> float | None:
-    """The least noise in the common model, times the weights of the objective; None where that bounds nothing."""
-    topology, weights = asked.experiment.topology, asked.weights
-    equal = bool(np.ptp(topology.perron) <= 1e-9 * topology.perron.max())
-    if asked.section.time != "white" or (weights.get("average", 0.0) > 0 and not equal):
-        return None
-    values, vectors = np.linalg.eigh(asked.gains({"centroid": 1.0}))
-    least = np.max(vectors**2 / limits.strictest[:, None], axis=0)
-    return float(np.maximum(values, 0.0) @ least) * sum(weights.values())
+def _central_holds(asked: _Asked) -> bool:
+    """Whether the bound on the common model bounds what was asked for: rounds alike, and agents of equal weight where their errors count."""
+    q = asked.experiment.topology.perron
+    equal = bool(np.ptp(q) <= 1e-9 * q.max())
+    return asked.section.time == "white" and (equal or asked.weights.get("average", 0.0) == 0)
 
 
 def _frontier_point(asked: _Asked, weight: float, progress: Callable[[str], None]) -> tuple[float, float, float]:

@@ -42,15 +42,7 @@ def gains_picture(gains: Mapping[str, Mapping[str, float]], *, title: str = "", 
     _require_positive({f"{scheme} on {name}": gain for name, row in gains.items() for scheme, gain in row.items()})
     looks = colours.looks(schemes, colours.DESIGNS, colours.SCHEMES)
     heights = {name: float(len(gains) - 1 - position) for position, name in enumerate(gains)}
-    lines = [
-        Line(
-            name=scheme,
-            x=floats([row[scheme] for row in gains.values() if scheme in row]),
-            y=floats([heights[name] for name, row in gains.items() if scheme in row]),
-            colour=looks[scheme].colour, marker=looks[scheme].marker, dash="none",
-        )
-        for scheme in schemes
-    ]  # fmt: skip
+    lines = [_marks(scheme, gains, heights, looks[scheme]) for scheme in schemes]
     ends = (min(1.0, *(min(line.x) for line in lines)), max(max(line.x) for line in lines))
     panel = Panel(
         x=Axis(label=GAIN, scale="log", ticks=_ticks(*ends), limits=(0.9 * ends[0], 1.15 * ends[1])),
@@ -63,6 +55,15 @@ def gains_picture(gains: Mapping[str, Mapping[str, float]], *, title: str = "", 
     return Picture(
         title=title, subtitle=subtitle, panels=(panel,), keys=keys, panel_size=(8.0, max(1.6, 0.55 * len(gains) + 1.2))
     )
+
+
+def _marks(
+    scheme: str, gains: Mapping[str, Mapping[str, float]], heights: Mapping[str, float], look: colours.Look
+) -> Line:
+    """The marks of one scheme, one on the row of every network that has it."""
+    found = [(row[scheme], heights[name]) for name, row in gains.items() if scheme in row]
+    x, y = np.array(found).T
+    return Line(name=scheme, x=floats(x), y=floats(y), colour=look.colour, marker=look.marker, dash="none")
 
 
 def _ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
