@@ -15,15 +15,15 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting import Guarantee, Question, account
+from sottovoce.accounting import Guarantee, Question, account, account_each
 from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.design.free import free_covariance
 from sottovoce.design.over_rounds import Over, over_rounds
 from sottovoce.design.pairs import pair_noise
 from sottovoce.design.refusals import refuse_unproven
-from sottovoce.design.result import Design
-from sottovoce.design.targets import Limits, Target, limits_of, read_targets
+from sottovoce.design.result import Design, key_plan
+from sottovoce.design.targets import Limits, Target, limits_of, read_targets, reader_of
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.linear import check_parts
 from sottovoce.noise import Gaussian, Noise, designed
@@ -299,8 +299,16 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
         exact=exact,
         notes=(*proposal.notes, *_notes(request, independent / (proposal.error * factor**2), exact=exact)),
         settings=_settings(request),
-        unit_mu=limits.unit_mu,
+        unit_mu=limits.unit_mu if request.time == "white" else _unit_mu_of(request, noise),
     )
+
+
+def _unit_mu_of(request: Request, noise: Noise) -> np.ndarray:
+    """[K] the same where rounds differ: what the accountant states about this noise, in units of 1 / sqrt([S^-1]_pp)."""
+    each = reader_of(request.targets)
+    stated = account_each(request.topology, request.algorithm, noise, each, question=request.question)
+    precision = np.diag(np.linalg.inv(key_plan(noise, np.ones(len(stated))).covariance))
+    return np.asarray(np.array([one.mu for one in stated], dtype=float) / np.sqrt(precision))
 
 
 def _accounted(request: Request, noise: Noise) -> list[Guarantee]:

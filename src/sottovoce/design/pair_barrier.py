@@ -25,10 +25,8 @@ from sottovoce.design.pair_bound import DualPoint
 from sottovoce.design.pair_problem import Blocks, Floats, PairProblem, covariances
 
 GROWTH, MOST_WEIGHTS, MOST_STEPS = 12.0, 40, 150
-LOOSE, TIGHT = (
-    1e-1,
-    1e-9,
-)  # squared Newton decrements at which a minimum counts as found: on the way, and where its dual point matters
+# squared Newton decrements at which a minimum counts as found: on the way, and where its dual point matters
+LOOSE, TIGHT = 1e-1, 1e-9
 SMALLEST_GROWTH = 1.2
 SMALLEST_GAP = 1e-8  # rounding leaves nothing to gain beyond
 
@@ -139,10 +137,8 @@ def _line_search(problem: PairProblem, state: _State, weight: float, step: Float
     while length > 1e-8:
         blocks = Blocks(*(part + length * move for part, move in zip(state.blocks, parts, strict=True)))
         moved = _state(problem, blocks)
-        # the difference of prices is linear in the step: it is not taken from two large numbers
-        if moved is not None and weight * _price(
-            problem, blocks
-        ) + moved.barrier <= before + 0.1 * length * slope + 1e-12 * abs(before):
+        after = np.inf if moved is None else weight * _price(problem, blocks) + moved.barrier
+        if after <= before + 0.1 * length * slope + 1e-12 * abs(before):  # the last term is rounding
             return moved
         length *= 0.5
     return None

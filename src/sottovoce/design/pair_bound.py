@@ -76,6 +76,7 @@ def _along_largest_eigenvector(problem: PairProblem) -> float:
 
 
 def price_parts(problem: PairProblem) -> Parts:
+    """The parts of G."""
     i, j = problem.pairs.T
     g = problem.price
     return Parts(np.diag(g), g[i, i], g[j, j], g[i, j])

@@ -23,6 +23,7 @@ from scipy import optimize
 
 from sottovoce.design.pair_barrier import solve_barrier
 from sottovoce.design.pair_bound import DualPoint, lower_bound
+from sottovoce.design.pair_descent import solve_descent
 from sottovoce.design.pair_problem import (
     Blocks,
     Floats,
@@ -38,7 +39,10 @@ from sottovoce.errors import ConfigError, IncompatibleChoice
 __all__ = ["PairNoise", "pair_noise"]
 
 RIDGE = 1e-7  # of the mean price of an agent's variance
-CLOSE = 2e-6  # the relative gap at which solvers may stop
+CLOSE, CLOSE_BY_DESCENT = 2e-6, 1.5e-3  # relative gaps at which solvers may stop
+MOST_UNKNOWNS, MOST_PRODUCTS = 2000, 8e7  # beyond, Newton's method takes minutes
+LITTLE = 1e4  # times the largest kappa: asked for agents for whom nothing is
+MOST_NUMBERS = 4e8  # entries of all inverses: 3.2 GB
 Progress = Callable[[float, float], None]
 
 
@@ -73,11 +77,12 @@ class PairNoise:
 class _Best:
     """The cheapest noise and the largest bound so far; every proposal goes through `take`."""
 
-    def __init__(self, problem: PairProblem, progress: Progress | None) -> None:
+    def __init__(self, problem: PairProblem, asked: Floats, progress: Progress | None) -> None:
         self.problem, self.progress = problem, progress
+        self.to_bound = problem._replace(kappa=asked)
         self.own, self.factors = problem.own_variances, np.zeros((len(problem.pairs), 2))
         self.price = self.own_price = float(np.diag(problem.price) @ self.own)
-        self.bound = 0.0
+        self.bound, self.close = 0.0, CLOSE
 
     def take(self, blocks: Blocks, dual: DualPoint) -> bool:
         """Scale a proposal, keep it if it is cheaper, and evaluate its dual point; true where price and bound are close."""
@@ -86,10 +91,10 @@ class _Best:
             price = float((self.problem.price * covariances(self.problem, blocks_of(*made), slice(0, 1))[0]).sum())
             if price < self.price:
                 self.price, (self.own, self.factors) = price, made
-        self.bound = max(self.bound, lower_bound(self.problem, dual))
+        self.bound = max(self.bound, lower_bound(self.to_bound, dual))
         if self.progress is not None:
             self.progress(self.price, self.bound)
-        return self.price <= self.bound * (1.0 + CLOSE)
+        return self.price <= self.bound * (1.0 + self.close)
 
 
 def pair_noise(
@@ -109,7 +114,7 @@ def pair_noise(
 
     Args:
         G: [K, K] symmetric, positive semi-definite: the price of a covariance S is tr(G S).
-        kappa: [K] or a number: largest [S^-1]_pp for the reader of every message; infinite for an agent that only coalitions are to respect.
+        kappa: [K] or a number: largest [S^-1]_pp for the reader of every message; infinite for agents of whom it may learn everything.
         pairs: [m, 2] agents that may share a source.
         coalitions: (members, kappa) each: largest [S_H^-1]_pp for p outside, S_H of the honest agents and of the pairs without a member.
         own_floor: [K] or a number: least variance of every agent's own noise.
@@ -120,29 +125,47 @@ def pair_noise(
         ConfigError: arrays of the wrong shape, agents or pairs that do not exist, bounds that are not positive.
         IncompatibleChoice: no noise meets the cap together with the floor and the targets.
     """
-    problem = _checked(G, kappa, pairs, coalitions, own_floor, cap)
-    _require_feasible(problem)
+    given = _checked(G, kappa, pairs, coalitions, own_floor, cap)
+    problem = given._replace(kappa=_with_little_asked(given.kappa))
+    _require_feasible(problem, np.asarray(np.isfinite(given.kappa).any(axis=0)))
     units = Units.of(problem)
-    best = _solved(units.divide(problem), progress)
+    best = _solved(units.divide(problem), units.divide(given).kappa, progress)
     own, factors = np.sqrt(best.own) * units.stds, best.factors * units.stds[problem.pairs]
     return PairNoise(own=own, pairs=problem.pairs, factors=factors, lower_bound=best.bound * units.price)
 
 
-def _solved(problem: PairProblem, progress: Progress | None) -> _Best:
+def _with_little_asked(kappa: Floats) -> Floats:
+    """[B, K] with a large number in place of infinity, for the reader of every message, where no view asks anything for an agent.
+
+    Its own noise is then next to none and S still has an inverse. The bound is evaluated with what was asked, infinity.
+    """
+    finite = np.isfinite(kappa)
+    if not finite.any():
+        raise ConfigError(
+            "No kappa is finite, so that nothing is asked and no noise is needed. Give one for some agent."
+        )
+    filled = kappa.copy()
+    filled[0, ~finite.any(axis=0)] = LITTLE * kappa[finite].max()
+    return filled
+
+
+def _solved(problem: PairProblem, asked: Floats, progress: Progress | None) -> _Best:
     """The search, over the agents whose noise is not decided already.
 
     Where the cap of agent k is the variance of its own noise, S_kk [S^-1]_kk <= 1: that is an equality only if row k of S is zero off the
     diagonal. Such agents have own noise alone, and the others form a problem by themselves.
     """
-    best = _Best(problem, progress)
+    best = _Best(problem, asked, progress)
     loose = problem.cap > problem.own_variances
-    kept = loose[problem.pairs].all(axis=1)
+    kept = np.asarray(loose[problem.pairs].all(axis=1))
     if not kept.any():
-        best.bound = best.price  # S is diagonal, and own noise is the least diagonal one
+        best.bound = float(
+            np.diag(problem.price) @ best.to_bound.own_variances
+        )  # S is diagonal, own noise the least such
     elif loose.all():
         _search(problem, best)
     else:
-        inner = _solved(_among(problem, loose, kept), progress)
+        inner = _solved(_among(problem, loose, kept), asked[:, loose], progress)
         best.own[loose], best.factors[kept] = inner.own, inner.factors
         fixed = float(np.diag(problem.price)[~loose] @ best.own[~loose])
         best.price, best.bound = inner.price + fixed, inner.bound + fixed
@@ -163,7 +186,12 @@ def _among(problem: PairProblem, agents: NDArray[np.bool_], kept: NDArray[np.boo
 
 def _search(problem: PairProblem, best: _Best) -> None:
     proposing = problem._replace(price=_with_ridge(problem))
-    solve_barrier(proposing, best.take)
+    unknowns, views = len(problem.floor) + 3 * len(problem.pairs), len(problem.kappa)
+    if unknowns <= MOST_UNKNOWNS and views * unknowns**2 <= MOST_PRODUCTS:
+        solve_barrier(proposing, best.take)
+    else:
+        best.close = CLOSE_BY_DESCENT
+        solve_descent(proposing, best.take)
 
 
 def _with_ridge(problem: PairProblem) -> Floats:
@@ -226,16 +254,13 @@ def _checked(
     own_floor: ArrayLike,
     cap: ArrayLike | None,
 ) -> PairProblem:
-    g, agents = _checked_price(price), np.asarray(pairs)
+    g = _checked_price(price)
     count = len(g)
-    agents = agents.reshape(0, 2).astype(np.int64) if agents.size == 0 else agents
-    if agents.ndim != 2 or agents.shape[1] != 2 or agents.dtype.kind not in "iu":
-        raise ConfigError(
-            f"pairs have shape {agents.shape} and type {agents.dtype}; needed is one row of two agents for every pair."
-        )
-    if agents.size and (agents.min() < 0 or agents.max() >= count or (agents[:, 0] == agents[:, 1]).any()):
-        raise ConfigError(
-            f"A pair joins two different agents of 0..{count - 1}. Leave out pairs with others, and of an agent with itself."
+    joined = _checked_pairs(pairs, count)
+    if (len(coalitions) + 1) * float(count) ** 2 > MOST_NUMBERS:
+        raise IncompatibleChoice(
+            f"{len(coalitions)} coalitions among {count} agents need an inverse of {count} x {count} numbers each, more than fit in memory. "
+            "Ask for smaller coalitions, or name the ones that matter."
         )
     honest, bounds = [np.ones(count, dtype=bool)], [_per_agent("kappa", kappa, count)]
     for members, allowed in coalitions:
@@ -249,7 +274,22 @@ def _checked(
         bounds.append(np.where(outside, _per_agent("The kappa of a coalition", allowed, count, where=outside), np.inf))
     floor = _per_agent("own_floor", own_floor, count, least=0.0)
     largest = np.full(count, np.inf) if cap is None else _per_agent("cap", cap, count)
-    return PairProblem(g, np.array(bounds), np.array(honest), agents.astype(np.int64), floor, largest)
+    return PairProblem(g, np.array(bounds), np.array(honest), joined, floor, largest)
+
+
+def _checked_pairs(pairs: ArrayLike, count: int) -> NDArray[np.int64]:
+    joined = np.asarray(pairs)
+    if joined.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if joined.ndim != 2 or joined.shape[1] != 2 or joined.dtype.kind not in "iu":
+        raise ConfigError(
+            f"pairs have shape {joined.shape} and type {joined.dtype}; needed is one row of two agents for every pair."
+        )
+    if joined.min() < 0 or joined.max() >= count or (joined[:, 0] == joined[:, 1]).any():
+        raise ConfigError(
+            f"A pair joins two different agents of 0..{count - 1}. Leave out pairs with others, and of an agent with itself."
+        )
+    return joined.astype(np.int64)
 
 
 def _checked_price(price: ArrayLike) -> Floats:
@@ -279,8 +319,10 @@ def _per_agent(
         )
     values = np.broadcast_to(values, (count,)).copy()
     asked = values if where is None else values[where]
-    if np.isnan(asked).any() or (
-        asked.min(initial=np.inf) <= 0.0 if least is None else asked.min(initial=np.inf) < least
+    if (
+        np.isnan(asked).any()
+        or (least is not None and not np.isfinite(asked).all())
+        or (asked.min(initial=np.inf) <= 0.0 if least is None else asked.min(initial=np.inf) < least)
     ):
         raise ConfigError(
             f"{name} is {asked.min(initial=np.inf):g} for some agent; needed are numbers {'above' if least is None else 'of at least'} 0."
@@ -288,17 +330,10 @@ def _per_agent(
     return values
 
 
-def _require_feasible(problem: PairProblem) -> None:
+def _require_feasible(problem: PairProblem, asked: NDArray[np.bool_]) -> None:
     """Own noise is the least that a diagonal of S can be, so a cap below it is met by nothing, and one above it by own noise."""
-    asked = problem.kappa.min(axis=0)
-    if not np.isfinite(asked).all() or not np.isfinite(problem.floor).all():
-        agent = int(np.argmax(~(np.isfinite(asked) & np.isfinite(problem.floor))))
-        raise ConfigError(
-            f"Agent {agent} has no finite kappa in any view, or an infinite floor, so that its noise is not determined. Give a finite kappa "
-            "for every agent, large where little is asked."
-        )
     needed = problem.own_variances
-    short = problem.cap < needed
+    short = (problem.cap < needed) | (~asked & (problem.cap <= needed))
     if short.any():
         agent = int(np.argmax(short))
         reason = (

@@ -19,6 +19,7 @@ import numpy as np
 
 from sottovoce.accounting import Guarantee
 from sottovoce.design import Design, design
+from sottovoce.design.baselines import best_pairwise_ratio, central_bound
 from sottovoce.design.targets import Limits, limits_of, read_targets
 from sottovoce.errors import ConfigError, SottovoceError, UnsupportedClaim
 from sottovoce.experiments.build import build
@@ -27,7 +28,6 @@ from sottovoce.experiments.config.design import DesignSection
 from sottovoce.experiments.config.overrides import silent
 from sottovoce.experiments.config.toml_file import parse, read_toml
 from sottovoce.experiments.experiment import Experiment
-from sottovoce.experiments.picked_noise import best_ratio, central_bound, laplacian
 from sottovoce.experiments.privacy import guarantee, question, sensitivities
 from sottovoce.noise import Gaussian, Noise, gopa, independent
 from sottovoce.observers import Observer
@@ -281,12 +281,13 @@ def _designed(asked: _Asked) -> tuple[Design, list[SchemeRow]]:
     found = _design(asked)
     gains, limits = asked.gains(asked.weights), asked.limits()
     rows = [_picked(asked, INDEPENDENT, independent(Gaussian(std=1.0)), np.eye(len(gains)), gains)]
-    ratio = best_ratio(gains, asked.experiment.topology, limits)
-    if ratio > 0:
-        noise = gopa(Gaussian(std=1.0), pairwise_std=math.sqrt(ratio))
-        rows.append(
-            _picked(asked, GOPA, noise, np.eye(len(gains)) + ratio * laplacian(asked.experiment.topology), gains)
-        )
+    pairwise = best_pairwise_ratio(
+        gains, limits.everybody, asked.experiment.topology.pairs, coalitions=limits.coalitions
+    )
+    if pairwise.ratio > 0:
+        noise = gopa(Gaussian(std=1.0), pairwise_std=pairwise.ratio)
+        # What pairs share cancels in the sum over agents, so that the sum of a row is the variance of own noise.
+        rows.append(_picked(asked, GOPA, noise, pairwise.covariance / pairwise.covariance[0].sum(), gains))
     else:  # no shared noise helps: the best proportion is none at all
         rows.append(replace(rows[0], scheme=GOPA))
     rows.append(
@@ -300,8 +301,8 @@ def _designed(asked: _Asked) -> tuple[Design, list[SchemeRow]]:
             noise=found.noise,
         )
     )
-    if _central_holds(asked):
-        central = central_bound(asked.gains({"centroid": 1.0}), limits) * sum(asked.weights.values())
+    if asked.section.time == "white":  # the bound speaks of rounds alike
+        central = central_bound(gains, limits.strictest, asked.experiment.topology.perron)
         rows.append(SchemeRow(scheme=CENTRAL, error=central, gain=1.0, guarantees={}))
     return found, [replace(row, gain=rows[0].error / row.error) for row in rows]
 
@@ -340,13 +341,6 @@ def _kept(asked: _Asked, noise: Noise) -> dict[str, Guarantee]:
             )
         found[observer.name] = stated
     return found
-
-
-def _central_holds(asked: _Asked) -> bool:
-    """Whether the bound on the common model bounds what was asked for: rounds alike, and agents of equal weight where their errors count."""
-    q = asked.experiment.topology.perron
-    equal = bool(np.ptp(q) <= 1e-9 * q.max())
-    return asked.section.time == "white" and (equal or asked.weights.get("average", 0.0) == 0)
 
 
 def _frontier_point(asked: _Asked, weight: float, progress: Callable[[str], None]) -> tuple[float, float, float]:

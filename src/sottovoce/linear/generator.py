@@ -7,7 +7,7 @@ the proofs take as messages without content: they need Gaussian laws, links that
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear.centroid import exchange_topologies
-from sottovoce.noise import Gaussian, Noise, own_copy_is_the_message
+from sottovoce.noise import Gaussian, Noise, NoiseMap, own_copy_is_the_message
 from sottovoce.topologies import ActiveLinks, Listed, RandomPair, Static, Topology
 
 
@@ -20,19 +20,22 @@ def check_generator(algorithm: Algorithm, noise: Noise, topology: Topology) -> N
     if noise.law is None or noise.in_gradients:
         return
     for used in exchange_topologies(algorithm, topology):
+        reason = _reason(algorithm, noise, used)
         for links in _some_links(used):
-            bound = noise.spread(links)
-            if not bound.of_generator.any():
-                continue
-            reason = _reason(algorithm, noise, used)
-            if reason is None and not own_copy_is_the_message(bound, links):
-                reason = "own copies carry another noise than the messages"
-            if reason is not None:
-                raise IncompatibleChoice(
-                    f"a generator draws the noise of '{noise.name}' and tells every agent its own sum; nothing is proved of that where {reason}. Use "
-                    f"fixed or listed links, agents who all take part and use what they send, and a Gaussian law, or noise that agents draw "
-                    f"themselves."
-                )
+            for turn in noise.turns or (noise.spread,):
+                _check_map(noise, turn(links), links, reason)
+
+
+def _check_map(noise: Noise, bound: NoiseMap, links: ActiveLinks, reason: str | None) -> None:
+    if not bound.of_generator.any():
+        return
+    if reason is None and not own_copy_is_the_message(bound, links):
+        reason = "own copies carry another noise than the messages"
+    if reason is not None:
+        raise IncompatibleChoice(
+            f"a generator draws the noise of '{noise.name}' and tells every agent its own sum; nothing is proved of that where {reason}. Use fixed or "
+            f"listed links, agents who all take part and use what they send, and a Gaussian law, or noise that agents draw themselves."
+        )
 
 
 def _some_links(topology: Topology) -> list[ActiveLinks]:

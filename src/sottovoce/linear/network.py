@@ -7,6 +7,9 @@ noise sources of all its exchanges [q], per coordinate of the model. Splitting t
 
 with y what the observer reads. Sources that it knows are no noise to it, so their columns are left out. Of sources that a generator draws,
 its members know nothing but the sums that they add themselves: rows of y with sources alone.
+
+Noise of earlier rounds that enters again is carried in further states, [lags K] after those of the agents: what every agent added in the round
+before, in the one before that, and so on (linear/memory.py). They start at zero, as they should.
 """
 
 from typing import NamedTuple
@@ -26,8 +29,8 @@ class NetworkRound(NamedTuple):
     """Rows over the columns (x [b K], g [K], z [q])."""
 
     num_agents: int
-    num_states: int  # b K
-    state: sparse.csr_array  # [b K, .]
+    num_states: int  # (b + lags) K
+    state: sparse.csr_array  # [(b + lags) K, .]
     model: sparse.csr_array  # [K, .] the models after the round
     links: tuple[sparse.csr_array, ...]  # per exchange [E, .]: what every link carries
     own: tuple[sparse.csr_array, ...]  # per exchange [K, .]: every agent's own copy
@@ -36,9 +39,8 @@ class NetworkRound(NamedTuple):
     owners: np.ndarray  # [q, w]
     # How many of the q belong to each exchange; noise in gradients comes last, as one more entry.
     sources: tuple[int, ...]
-    told: tuple[
-        sparse.csr_array, ...
-    ]  # per exchange [K, .]: what a generator has told every agent; [0, .] where there is none
+    # Per exchange [K, .]: what a generator has told every agent; [0, .] where there is none.
+    told: tuple[sparse.csr_array, ...] = ()
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -52,9 +54,8 @@ class SeenRows(NamedTuple):
     active: tuple[np.ndarray, ...]  # per exchange [E_o] bool: the links that are used in this round
     broadcast: tuple[sparse.csr_array, ...]  # per exchange [1, .]: what a relay sends out; () where it is not read
     final_model: sparse.csr_array  # [1, .] in the last round of an observer who is given it, else [0, .]
-    told: tuple[
-        sparse.csr_array, ...
-    ]  # per exchange [members, .]: what a generator has told them; [0, .] where there is none
+    # Per exchange [members, .]: what a generator has told them; [0, .] where there is none.
+    told: tuple[sparse.csr_array, ...] = ()
 
 
 class SystemRound(NamedTuple):
@@ -75,9 +76,11 @@ def network_round(bound: BoundRound) -> NetworkRound:
     """Compose the round from the agent's linear form, the weights and the noise maps."""
     form, K = bound.form, len(bound.exchanges[0].links.perron)
     counts = [exchange.noise.num_sources for exchange in bound.exchanges]
-    width = form.blocks * K + K + sum(counts) + K * bound.noisy_gradients
+    memory = bound.remembered
+    states = (form.blocks + len(memory)) * K
+    width = states + K + sum(counts) + K * bound.noisy_gradients
     known = [_placed(sparse.eye_array(K), b * K, width) for b in range(form.blocks)]
-    gradient = _placed(sparse.eye_array(K), form.blocks * K, width)
+    gradient = _placed(sparse.eye_array(K), states, width)
     owners = [exchange.noise.owners for exchange in bound.exchanges]
     if bound.noisy_gradients:
         gradient = gradient + _placed(sparse.eye_array(K), width - K, width)
@@ -91,20 +94,25 @@ def network_round(bound: BoundRound) -> NetworkRound:
         terms = zip(coefficients[:-1], [*known, *received], strict=True)
         return sum((c * value for c, value in terms if c != 0), start=coefficients[-1] * gradient)
 
-    start = form.blocks * K + K
+    added = again = _again(memory, form.blocks * K, width)
+    start = states + K
     for j, exchange in enumerate(bound.exchanges):
-        sent = mix(np.concatenate([form.messages[j][: form.blocks + j], form.messages[j][-1:]]))
+        sent = again + mix(np.concatenate([form.messages[j][: form.blocks + j], form.messages[j][-1:]]))
         carried, kept = noise_rows(exchange)
+        added = again + _placed(kept, start, width)
         links.append((sent[exchange.links.senders] + _placed(carried, start, width)).tocsr())
         own.append((sent + _placed(kept, start, width)).tocsr())
         received.append((_combination(exchange, links[-1], own[-1])).tocsr())
         told.append(_placed(generated_sums(exchange), start, width))
         start += counts[j]
-    state = sparse.vstack([mix(row) for row in form.state]).tocsr()
+    rows = [mix(row) for row in form.state]
+    # What was added now, then what was added before but for the oldest; no rows without memory.
+    before = _placed(sparse.eye_array(max(0, len(memory) - 1) * K), form.blocks * K, width)
+    state = sparse.vstack([*rows, added[: len(memory) * K], before]).tocsr()
     model = sum(form.model[b] * state[b * K : (b + 1) * K] for b in range(form.blocks))
     return NetworkRound(
         num_agents=K,
-        num_states=form.blocks * K,
+        num_states=states,
         state=state,
         model=sparse.csr_array(model),
         links=tuple(links),
@@ -115,6 +123,13 @@ def network_round(bound: BoundRound) -> NetworkRound:
         sources=tuple(len(part) for part in owners),
         told=tuple(told),
     )
+
+
+def _again(memory: np.ndarray, first: int, width: int) -> sparse.csr_array:
+    """[K, .] what enters every agent's message of the noise of earlier rounds, whose columns begin at `first`."""
+    agents = memory.shape[1]
+    parts = [_placed(sparse.diags_array(-row), first + j * agents, width) for j, row in enumerate(memory)]
+    return sparse.csr_array(sum(parts, start=sparse.csr_array((agents, width))))
 
 
 def noise_rows(exchange: BoundExchange) -> tuple[sparse.csr_array, sparse.csr_array]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from sottovoce.noise.binding import bind, bind_turns, check_owners, cycle_length
 from sottovoce.noise.central import central
 from sottovoce.noise.designed import designed
 from sottovoce.noise.gopa import gopa
@@ -17,17 +18,16 @@ from sottovoce.noise.noise import (
     RELAY,
     Noise,
     NoiseMap,
-    bind,
     broadcast_map,
     cancels_at_receivers,
     cancels_in_centroid,
     centroid_residual,
-    check_owners,
     joined_owners,
     known_sources,
     outgoing_weight,
     own_copy_is_the_message,
     received_map,
+    same_structure,
     shared_sources,
 )
 from sottovoce.noise.none import none
@@ -55,12 +55,14 @@ __all__ = [
     "Noise",
     "NoiseMap",
     "bind",
+    "bind_turns",
     "broadcast_map",
     "cancels_at_receivers",
     "cancels_in_centroid",
     "central",
     "centroid_residual",
     "check_owners",
+    "cycle_length",
     "design",
     "designed",
     "gopa",
@@ -74,6 +76,7 @@ __all__ = [
     "outgoing_weight",
     "own_copy_is_the_message",
     "received_map",
+    "same_structure",
     "shared_sources",
 ]
 

@@ -26,6 +26,7 @@ import numpy as np
 from pydantic import Field
 
 from sottovoce.algorithms import atc
+from sottovoce.design.baselines import best_pairwise_ratio, central_bound, equal_privacy, one_step_rule
 from sottovoce.design.free import free_covariance
 from sottovoce.design.pairs import pair_noise
 from sottovoce.errors import ConfigError
@@ -40,7 +41,6 @@ AS_SET, BEST_RATIO, ONE_STEP = "DECOR, one-step ratio", "DECOR, best ratio", "on
 EDGES, FREE, CENTRAL = "edge keys", "free", "central bound"
 LINES = (AS_SET, ONE_STEP, BEST_RATIO, EDGES, FREE, CENTRAL)
 MOST_SEEDS = 1000  # that are tried for networks that hang together
-SQUARED_RATIOS = np.geomspace(1e-6, 1e6, 241)
 
 Probability = Annotated[float, Field(gt=0, le=1)]
 Contraction = Annotated[float, Field(gt=0, lt=1)]
@@ -118,46 +118,20 @@ def gains_on(topology: Topology, *, contraction: float, rounds: int) -> dict[str
         contraction: c of a step.
         rounds: after which the error is taken.
     """
-    K, A = topology.num_agents, topology.matrix
-    total, common = (
-        noise_gains(
-            topology, atc(step_size=1.0), objective={part: 1.0}, when="final", rounds=rounds, curvature=1.0 - contraction
-        ).total
-        for part in ("average", "centroid")
-    )  # fmt: skip
-    one_step, everybody = A @ A.T / K, np.ones(K)
+    total = noise_gains(
+        topology, atc(step_size=1.0), objective={"average": 1.0}, when="final", rounds=rounds, curvature=1.0 - contraction
+    ).total  # fmt: skip
+    A, everybody = topology.matrix, np.ones(topology.num_agents)
     covariances = {
-        AS_SET: _pairwise(topology, one_step),
-        BEST_RATIO: _pairwise(topology, total),
-        ONE_STEP: free_covariance(one_step, everybody).covariance,
-        EDGES: pair_noise(total, everybody, topology.pairs).covariance,
-        FREE: free_covariance(total, everybody).covariance,
+        AS_SET: best_pairwise_ratio(A @ A.T, everybody, topology.pairs).covariance,
+        BEST_RATIO: best_pairwise_ratio(total, everybody, topology.pairs).covariance,
+        ONE_STEP: one_step_rule(A, everybody),
+        EDGES: equal_privacy(pair_noise(total, everybody, topology.pairs).covariance, everybody),
+        FREE: equal_privacy(free_covariance(total, everybody).covariance, everybody),
     }
     alone = float(np.trace(total))
-    found = {line: alone / _error(total, S) for line, S in covariances.items()}
-    # q' S q >= max_p q_p^2 / [S^-1]_pp by Cauchy and Schwarz, and the centroid's gains are a multiple of q q'.
-    q = topology.perron
-    return found | {CENTRAL: alone / (float(np.trace(common) / (q @ q)) * float(np.max(q**2)))}
-
-
-def _error(gains: np.ndarray, covariance: np.ndarray) -> float:
-    """tr(G S) of the covariance scaled so that the largest [S^-1]_pp is one."""
-    return float(np.sum(gains * covariance) * np.max(np.diag(np.linalg.inv(covariance))))
-
-
-def _pairwise(topology: Topology, gains: np.ndarray) -> np.ndarray:
-    """I + r^2 L with the best r: the best of a grid, then of a finer one between its neighbours."""
-    K = topology.num_agents
-    low, high = topology.pairs.T
-    laplacian = np.zeros((K, K))
-    for ends, sign in (((low, low), 1), ((high, high), 1), ((low, high), -1), ((high, low), -1)):
-        np.add.at(laplacian, ends, sign)
-    grid = SQUARED_RATIOS
-    for _ in range(4):
-        errors = [_error(gains, np.eye(K) + square * laplacian) for square in grid]
-        best = int(np.argmin(errors))
-        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], 21)
-    return np.asarray(np.eye(K) + grid[10] * laplacian)
+    found = {line: alone / float(np.sum(total * S)) for line, S in covariances.items()}
+    return found | {CENTRAL: alone / central_bound(total, everybody, topology.perron)}
 
 
 def _connected(agents: int, probability: float, count: int) -> Iterator[Topology]:

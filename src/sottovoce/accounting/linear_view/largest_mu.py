@@ -110,7 +110,7 @@ def _agent_by_agent(networks: list[NetworkRound], rounds: Rounds, agents: np.nda
 
 
 def _alike(network: NetworkRound, bound: BoundRound) -> list[bytes]:
-    """Of every agent all that its own system depends on: the weight of its own copy, and its sources on its links and in its own copy."""
+    """Of every agent all that its own system depends on: the weight of its own copy, its sources on its links and in its own copy, its memory."""
     (links, noise), K = bound.exchanges[0], network.num_agents
     owner = noise.owners[:, 0]
     order = np.argsort(owner, kind="stable")
@@ -138,7 +138,9 @@ def _alike(network: NetworkRound, bound: BoundRound) -> list[bytes]:
     sent = np.bincount(links.senders[active], minlength=K)
     held = np.bincount(owner[owner >= 0], minlength=K)
     head = np.stack([links.self_weights, sent, held], axis=1)
-    return [head[p].tobytes() + entry[ends[p] : ends[p + 1]].tobytes() for p in range(K)]
+    return [
+        head[p].tobytes() + bound.remembered[:, p].tobytes() + entry[ends[p] : ends[p + 1]].tobytes() for p in range(K)
+    ]
 
 
 def _one_agent(networks: list[NetworkRound], rounds: Rounds, agent: int) -> list[SystemRound]:

@@ -114,6 +114,8 @@ class Evidence:
         held = {
             "no noise": asked.noise.law is None,
             "noise": asked.noise.law is not None,
+            "memory": asked.noise.memory is not None,
+            "fresh noise": asked.noise.memory is None,
             "walk": asked.algorithm.walks,
             "relay": asked.topology.relay,
             "masks": asked.masked,

@@ -38,15 +38,26 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
         value=value,
         validity="exact" if exact else "sent-messages",
         reason=why_exact(evidence, agent) if exact else why_sent(evidence, agent),
-        section="Readers of every message" if exact else "Sent messages",
+        section=_section(evidence, exact=exact),
         promised=bool(sent.promised[agent]) or asked.growth_is_promised,
         others=rests_on_others(evidence),
         premises=known_draw(asked),
     )
 
 
+def _section(evidence: Evidence, *, exact: bool) -> str:
+    if "memory" in evidence.kinds:
+        return "Noise with memory"
+    return "Readers of every message" if exact else "Sent messages"
+
+
 def why_exact(evidence: Evidence, agent: int) -> str:
     """The proof in a sentence, where what is read leaves nothing but fresh noise."""
+    if "memory" in evidence.kinds:
+        return (
+            f"Given what the observer ({evidence.asked.observer}) has read, noise of earlier rounds can be taken out of every message, and agent "
+            f"{agent}'s contributions are hidden by the fresh noise of their own rounds and of those from which it is taken out."
+        )
     return f"Given what the observer ({evidence.asked.observer}) has read, agent {agent}'s next contribution is hidden by fresh noise alone."
 
 

@@ -137,13 +137,12 @@ def _of_noise(evidence: Evidence) -> str:
     noise = evidence.asked.noise
     owner = "the relay, which is trusted and reads every message" if noise.needs_relay else "its owner"
     often = "gradient" if noise.in_gradients else "round"
+    fresh = f"noise is fresh in every {often}"
+    if noise.memory is not None:
+        fresh = "noise is drawn freshly in every round, enters again in later rounds with factors that all may know,"
     if evidence.generated:
-        return (
-            f"noise is fresh in every {often}, and every agent keeps to itself what it was told of it and what it draws"
-        )
-    return f"noise is fresh in every {often} and secret to " + (
-        "the agents who share it" if evidence.sent.pairs else owner
-    )
+        return f"{fresh} and every agent keeps to itself what it was told of it and what it draws"
+    return f"{fresh} and secret to " + ("the agents who share it" if evidence.sent.pairs else owner)
 
 
 def _of_participation(asked: Asked) -> list[str]:

@@ -285,7 +285,9 @@ def _reads_uplinks(run: CanaryRun) -> bool:
     averaged = len(algorithm.exchanges) == 1 and algorithm.exchanges[0].silent is not None and not algorithm.aggregation
     federated = run.topology.relay and isinstance(run.topology.schedule, Static)
     own_law = isinstance(noise.law, Gaussian | Laplace) and not noise.in_gradients
-    if not all((federated, seen.every_message, averaged, own_law)) or (noise.factors(run.rounds) == 0).any():
+    if not all((federated, seen.every_message, averaged, own_law, not noise.turns)):
+        return False
+    if (noise.factors(run.rounds) == 0).any():
         return False
     bound = bind(noise, run.topology.active_links())
     alone = np.array_equal(bound.owners[:, 0], agents) and not shared_sources(bound.owners).any()

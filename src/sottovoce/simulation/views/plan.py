@@ -8,8 +8,8 @@ An ordinary run adds up noise before it draws it. A recorded one draws every sou
 it. Rows are in the order of `topology.links`, those of a federation in the order of the agents, sources in the order of the bound map: the rows
 and columns of linear/network.py.
 
-The matrices of a list can have different sources, as in local graph-homomorphic noise. Then every matrix has rows of its own among the sources,
-which are zero in the rounds of the others.
+The matrices of a list can have different sources, as in local graph-homomorphic noise, and so can the maps of a scheme that change from round to
+round. Then every matrix or map has rows of its own among the sources, which are zero in the rounds of the others.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from sottovoce.observers import Observer, View, view
 from sottovoce.reprs import short_repr
 from sottovoce.simulation.rounds.links import possible_links
 from sottovoce.simulation.rounds.neighbours import Group, group_by_width
-from sottovoce.simulation.rounds.perturbation import same_structure
+from sottovoce.simulation.rounds.perturbation import joined_maps, links_of_cycle
 from sottovoce.simulation.views.masks import MaskPlan, plan_masks
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
 
@@ -150,11 +150,11 @@ def _names(channel: Channel) -> np.ndarray:
 
 
 def _channel(noise: Noise, topology: Topology, receivers: np.ndarray, sees: View, exchange: int) -> Channel:
-    every = [links._replace(perron=receivers) for links in _links_of_rounds(topology)]
+    every = links_of_cycle(noise, [links._replace(perron=receivers) for links in _links_of_rounds(topology)])
     drawn = not isinstance(topology.schedule, Static | Listed | Walk)
     # Promises on drawn links are checked where an ordinary run is planned; here the structure counts.
-    maps = [noise.spread(links) if drawn else bind(noise, links) for links in every]
-    joined, used = _joined(maps)
+    maps = [noise.spread(links) if drawn else bind(noise, links, round_=t + 1) for t, links in enumerate(every)]
+    joined, used = joined_maps(maps)
     owners = joined.owners
     known = known_sources(owners, sees.members) | ((owners[:, 0] == RELAY) & sees.every_message)
     uplinks = np.arange(topology.num_agents if sees.every_message else 0)
@@ -190,40 +190,6 @@ def _links_of_rounds(topology: Topology) -> list[ActiveLinks]:
         return possible_links(topology)
     ends = topology.links
     return [ActiveLinks(ends[:, 0], ends[:, 1], topology.link_weights, topology.self_weights, topology.perron)]
-
-
-def _joined(maps: list[NoiseMap]) -> tuple[NoiseMap, np.ndarray | None]:
-    """One map for all matrices of a list, with values [n, m], and the sources [n, S] of each; a single map stays as it is."""
-    first = maps[0]
-    if len(maps) == 1:
-        return first, None
-    if all(same_structure(first, other) for other in maps[1:]):
-        stacked = first._replace(
-            link_value=np.stack([one.link_value for one in maps]), self_value=np.stack([one.self_value for one in maps])
-        )
-        return stacked, None
-    parts, start = [], 0  # every matrix has rows of its own among the sources
-    for one in maps:
-        parts.append(one._replace(link_source=one.link_source + start, self_source=one.self_source + start))
-        start += one.num_sources
-    owners, *columns = zip(*parts, strict=True)
-    joined = NoiseMap(joined_owners(owners), *(np.concatenate(column) for column in columns))
-    values = {
-        "link_value": _blocks([one.link_value for one in maps]),
-        "self_value": _blocks([one.self_value for one in maps]),
-    }
-    return joined._replace(**values), _blocks([np.ones(one.num_sources) for one in maps])
-
-
-def _blocks(parts: list[Any]) -> np.ndarray:
-    """[n, sum of lengths]: part i in row i, at its own place, and zeros elsewhere."""
-    lengths = [len(part) for part in parts]
-    table = np.zeros((len(parts), sum(lengths)))
-    start = 0
-    for row, part in enumerate(parts):
-        table[row, start : start + lengths[row]] = part
-        start += lengths[row]
-    return table
 
 
 def relay_part(channel: Channel) -> np.ndarray:
