@@ -36,6 +36,7 @@ NAMES = [
     "sabater2022-variance",
     "showkatbakhsh-figures",
     "vlaski-leakage",
+    "whisper-dsgd",
 ]
 BASE = {
     "experiment": {"name": "small", "rounds": 6, "repeats": 3},
@@ -445,6 +446,8 @@ def louder(reproduction):
                 table["epsilon"] /= 1.5
             elif "law" in table or table.get("kind") == "decor_row":
                 table["std"] *= 1.5
+            if table.get("kind") == "renyi_conversion":
+                table["delta"] /= 1.5  # mu follows from epsilon and delta alone
         return table
 
     studies = tuple(StudySection.model_validate(scale(s.model_dump(exclude_none=True))) for s in reproduction.studies)
@@ -463,6 +466,7 @@ LOUDER_STUDY = {  # where one study is enough to notice, and all of them take mi
     "muffliato2022-sgd": "pairs",
     "sabater2022-variance": "silent",
     "vlaski-leakage": "exact",
+    "whisper-dsgd": "conversion",
 }
 
 

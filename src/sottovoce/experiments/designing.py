@@ -3,7 +3,7 @@
     independent      every agent draws noise alone, of one size, as small as the targets allow
     best gopa        own noise, and noise that linked pairs add and take back, in the proportion that is best for the error
     designed         what `sottovoce.design` finds
-    central bound    the least that any noise which keeps the targets leaves in the common model
+    central bound    less than any noise that keeps the targets can do, that of a trusted curator included
 
 All keep the same targets. Errors are the noise's part of the error that [design] names, tr(G S) with the gains of `theory.noise_gains`. Every mu is stated
 by the accountant for this run, for the scheme as it is printed.
@@ -127,15 +127,8 @@ class DesignedFile:
         }  # fmt: skip
 
     def row(self, scheme: str) -> SchemeRow:
-        """The row of a scheme.
-
-        Raises:
-            ConfigError: there is none of this name.
-        """
-        for row in self.rows:
-            if row.scheme == scheme:
-                return row
-        raise ConfigError(f"no row is called {scheme!r}; there are {', '.join(row.scheme for row in self.rows)}.")
+        """The row of a scheme."""
+        return next(row for row in self.rows if row.scheme == scheme)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -193,7 +186,6 @@ def read_design_file(
 
     Raises:
         ConfigError: naming the file, and what is wrong in it.
-        IncompatibleChoice: parts are valid but not together.
     """
     data = read_toml(Path(path), overrides, say=say)
     if "design" not in data:
@@ -303,7 +295,7 @@ def _designed(asked: _Asked) -> tuple[Design, list[SchemeRow]]:
     )
     if asked.section.time == "white":  # the bound speaks of rounds alike
         central = central_bound(gains, limits.strictest, asked.experiment.topology.perron)
-        rows.append(SchemeRow(scheme=CENTRAL, error=central, gain=1.0, guarantees={}))
+        rows += [SchemeRow(scheme=CENTRAL, error=central, gain=1.0, guarantees={})] if central > 0 else []
     return found, [replace(row, gain=rows[0].error / row.error) for row in rows]
 
 
@@ -380,8 +372,8 @@ def _limits(asked: _Asked, found: Design, rows: Sequence[SchemeRow]) -> tuple[st
     if central is not None:
         far = found.error / central.error
         said.append(
-            f"The common model alone could carry {far:.3g} times less noise, with a trusted curator. What is left is noise on which agents still "
-            f"disagree: on sparse networks no design comes near that bound."
+            f"The error is {far:.3g} times the central bound, which a trusted curator could reach. The rest is noise on which agents still disagree: on "
+            f"sparse networks no design comes near that bound."
         )
     if asked.section.keys in ("edges", "pairs"):
         said.append(_about_coalitions(asked, found))

@@ -49,7 +49,7 @@ def _errors(found: DesignedFile, folder: str | Path) -> list[Path]:
         {row.scheme: row.error for row in found.rows}, mu, measure=f"noise part of {_measure(found)}",
         observer=words.observer(observer), title="What the same privacy costs",
     )  # fmt: skip
-    text = f"The bound is the least that any noise leaves in the common model.{others} {_caption(found)}"
+    text = f"No noise that keeps the targets is below the central bound, that of a trusted curator included.{others} {_caption(found)}"
     return save(paint(picture), folder, "error", caption=text)
 
 
