@@ -1,6 +1,8 @@
 """`sottovoce design`: what it prints and writes, and that everything fits a terminal."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,21 @@ def test_targets_that_no_noise_keeps_are_refused_with_a_sentence(sottovoce, file
     assert result.exit_code == 2
     assert result.stderr.startswith("sottovoce: ")
     assert "cap" in result.stderr
+
+
+def test_the_page_prints_what_the_command_prints(sottovoce, tmp_path):
+    """docs/noise-design.md: its file is typed, and every row of its table is found in the answer."""
+    page = (Path(__file__).parents[2] / "docs" / "noise-design.md").read_text()
+    written, *_ = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "hospitals.toml").write_text(written)
+    result = sottovoce("design", "hospitals.toml", "--quiet")
+    assert result.exit_code == 0, result.stderr
+    (shown,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    printed = [line.rstrip() for line in result.stdout.splitlines()]
+    assert [line.rstrip() for line in shown.splitlines()] == printed[: len(shown.splitlines())]
+    robust = 'design.targets={"eavesdropper+final_model"={epsilon=4.0}, "eavesdropper+final_model+any_coalition:1"={epsilon=4.0}}'
+    for changed, gain in ((robust, 2.27), ("design.keys=joint", 3.03)):
+        answer = json.loads(sottovoce("design", "hospitals.toml", changed, "--json").stdout)
+        found = next(row["gain"] for row in answer["schemes"] if row["scheme"] == "designed")
+        assert f"gain is {gain}" in page
+        assert found == pytest.approx(gain, abs=0.005)
