@@ -44,6 +44,16 @@ def test_a_round_of_gopa_averages_and_states_what_it_gave_away():
     assert float(all_others.split()[-1]) > 5 * float(some.split()[-4])
 
 
+def test_ten_hospitals_gain_by_shared_noise_and_less_if_none_of_them_is_trusted():
+    outside, inside, keys = run("ten_hospitals.py").strip().splitlines()
+    gains = [float(line.split(": ")[1].split()[0]) for line in (outside, inside)]
+    epsilons = [float(line.split()[-1]) for line in (outside, inside)]
+    assert gains[0] > gains[1] > 1.2
+    assert epsilons[0] > 4.5
+    assert epsilons[1] == pytest.approx(4.0, abs=0.01)
+    assert keys.endswith("[2, 3, 6, 9]")  # its neighbours in the network of this seed
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [

@@ -27,6 +27,7 @@ NAMES = [
     "audit-sandwich",
     "bellet2022-central-vs-local",
     "cyffers2022-walk",
+    "decor-conversion",
     "muffliato2022-distance",
     "muffliato2022-sgd",
     "rizk2023-classification",
@@ -35,6 +36,7 @@ NAMES = [
     "sabater2022-variance",
     "showkatbakhsh-figures",
     "vlaski-leakage",
+    "whisper-dsgd",
 ]
 BASE = {
     "experiment": {"name": "small", "rounds": 6, "repeats": 3},
@@ -442,8 +444,10 @@ def louder(reproduction):
                 table["local_epsilon"] /= 1.5**2  # Renyi: goes with the square of the noise
             if ("law" in table and "epsilon" in table) or table.get("kind") in ("walk", "gopa_silent", "gopa_variance"):
                 table["epsilon"] /= 1.5
-            elif "law" in table:
+            elif "law" in table or table.get("kind") == "decor_row":
                 table["std"] *= 1.5
+            if table.get("kind") == "renyi_conversion":
+                table["delta"] /= 1.5  # mu follows from epsilon and delta alone
         return table
 
     studies = tuple(StudySection.model_validate(scale(s.model_dump(exclude_none=True))) for s in reproduction.studies)
@@ -457,10 +461,12 @@ LOUDER_STUDY = {  # where one study is enough to notice, and all of them take mi
     "audit-sandwich": "federation",
     "bellet2022-central-vs-local": "averaging",
     "cyffers2022-walk": "epsilon-against-agents",
+    "decor-conversion": "ring-16",
     "muffliato2022-distance": "six-rounds",
     "muffliato2022-sgd": "pairs",
     "sabater2022-variance": "silent",
     "vlaski-leakage": "exact",
+    "whisper-dsgd": "conversion",
 }
 
 

@@ -20,6 +20,7 @@ from sottovoce.cli.check import check
 from sottovoce.cli.compare import compare
 from sottovoce.cli.demo import demo
 from sottovoce.cli.deploy_local import deploy_local
+from sottovoce.cli.design import design
 from sottovoce.cli.docs import docs
 from sottovoce.cli.doctor import doctor
 from sottovoce.cli.examples import epilog
@@ -107,7 +108,7 @@ def main_options(
 
 
 for _command in (
-    demo, new, check, run, train, predict, account, audit, calibrate, pairwise, gradients, compare, reproduce, list_choices, docs,
+    demo, new, check, run, train, predict, account, audit, calibrate, design, pairwise, gradients, compare, reproduce, list_choices, docs,
     doctor, ledger, keys, roster, relay, deploy_local,
 ):  # fmt: skip
     _name = _command.__name__.removesuffix("_choices").replace("_", "-")

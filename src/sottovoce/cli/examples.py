@@ -20,6 +20,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "account": ("sottovoce account my.toml", "sottovoce account my.toml --explain --per-agent"),
     "audit": ("sottovoce audit my.toml --pairs 2000 --confidence 0.99",),
     "calibrate": ("sottovoce calibrate my.toml --epsilon 2", "sottovoce calibrate my.toml --noise 0.2"),
+    "design": (
+        "sottovoce design my.toml design.targets.eavesdropper=1",
+        "sottovoce design my.toml design.targets.eavesdropper=1 --json",
+    ),
     "pairwise": ("sottovoce pairwise my.toml --attacker 3",),
     "gradients": ("sottovoce gradients my.toml",),
     "compare": ("sottovoce compare rizk-regression",),

@@ -7,7 +7,8 @@
     privacy       guarantees, calibrated noise, spending              releases      what a simulation may not be used for
     run           the run, chunk by chunk                             record        the folder that keeps it
     starting/     files to start from
-    comparison/   noise schemes at equal privacy                      audit, pairwise, coalitions, gradients, demo: what else is asked of a file
+    comparison/   noise schemes at equal privacy                      designing     noise computed for targets
+    audit, pairwise, coalitions, gradients, demo: what else is asked of a file
 
 Whoever stands above imports from here. What simulates, and what parties agree on, is imported when first used.
 """
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from sottovoce.experiments.comparison.file import read_comparison, run_comparison, write_comparison
     from sottovoce.experiments.comparison.result import Comparison, Row, aligned
     from sottovoce.experiments.demo import Demonstration, run_demo
+    from sottovoce.experiments.designing import DesignedFile, SchemeRow, design_file
     from sottovoce.experiments.gradients import PERCENTILES, gradient_norms
     from sottovoce.experiments.joining import Joining, check_line, prepare_joining, run_cost, take_part, write_own_model
     from sottovoce.experiments.own_records import own_guarantee, own_problem, own_sensitivity
@@ -94,6 +96,7 @@ __getattr__ = imported_later(
         "comparison.file": ("read_comparison", "run_comparison", "write_comparison"),
         "comparison.result": ("Comparison", "Row", "aligned"),
         "demo": ("Demonstration", "run_demo"),
+        "designing": ("DesignedFile", "SchemeRow", "design_file"),
         "gradients": ("PERCENTILES", "gradient_norms"),
         "joining": ("Joining", "check_line", "prepare_joining", "run_cost", "take_part", "write_own_model"),
         "own_records": ("own_guarantee", "own_problem", "own_sensitivity"),

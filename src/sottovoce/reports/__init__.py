@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sottovoce.reports.comparisons import comparison_figures, frontier
     from sottovoce.reports.curves import NAMES, curve_grid, learning_curves, with_test_error
     from sottovoce.reports.demo import demo_figures
+    from sottovoce.reports.designs import design_figures
     from sottovoce.reports.distance import loss_by_distance
     from sottovoce.reports.exposed_agents import exposure
     from sottovoce.reports.files import save
@@ -39,6 +40,7 @@ __getattr__ = imported_later(
         "comparisons": ("comparison_figures", "frontier"),
         "curves": ("NAMES", "curve_grid", "learning_curves", "with_test_error"),
         "demo": ("demo_figures",),
+        "designs": ("design_figures",),
         "distance": ("loss_by_distance",),
         "pictures.distance_picture": ("LossLine",),
         "exposed_agents": ("exposure",),
@@ -64,6 +66,7 @@ __all__ = [
     "comparison_figures",
     "curve_grid",
     "describe",
+    "design_figures",
     "exposure",
     "frontier",
     "heat_map",

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from sottovoce.reports import style
@@ -64,12 +65,14 @@ def paint_network(picture: NetworkPicture, *, caption: str | None = None) -> Fig
         axes.margins(0.06)
         face: dict[str, Any] = {"color": picture.colour}
         if picture.values is not None:
-            face = {"c": picture.values, "cmap": "cividis"}
+            low, high = picture.values_limits or (None, None)
+            face = {"c": picture.values, "cmap": "cividis", "vmin": low, "vmax": high}
         drawn = axes.scatter(places[:, 0], places[:, 1], sizes, edgecolors="white", linewidths=1.0, zorder=3, **face)
         if picture.values is not None:
             whole.colorbar(drawn, ax=axes, shrink=0.75, label=picture.values_label)
         style.put_title(axes, picture.title or None)
         _draw_links(figure, axes, picture, places, sizes)
+        _draw_shared(axes, picture, places)
         figure.draw_without_rendering()
         faces = np.resize(drawn.get_facecolor(), (len(places), 4))
         for (x, y), label, colour in zip(places, picture.labels, faces, strict=False):
@@ -108,6 +111,22 @@ def _draw_links(figure: Figure, axes: Axes, picture: NetworkPicture, places: np.
         headwidth=6, headlength=7, headaxislength=6, minlength=0, color="#8A8A8A", zorder=1,
     )  # fmt: skip
     quiver.set_rasterized(drawn > VECTOR_LINKS)
+
+
+def _draw_shared(axes: Axes, picture: NetworkPicture, places: np.ndarray) -> None:
+    """A line for every pair that shares something, and below the picture what its colour means."""
+    if not picture.shared:
+        return
+    ends = list(places[np.asarray(picture.shared, dtype=int)])
+    widths, colours = list(picture.shared_widths), list(picture.shared_colours)
+    axes.add_collection(LineCollection(ends, linewidths=widths, colors=colours, alpha=0.75, zorder=2))
+    shown = [
+        Line2D([], [], color=colour, linewidth=3, alpha=0.75, label=name)
+        for name, colour in picture.shared_names
+        if colour in picture.shared_colours
+    ]
+    if shown:
+        axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=len(shown))
 
 
 def _contrast(face: np.ndarray) -> str:

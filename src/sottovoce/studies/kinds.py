@@ -13,6 +13,8 @@ from sottovoce.studies import (
     leak_exact,
     leak_images,
     learning_distance,
+    noise_gains,
+    renyi_conversion,
     walk,
 )
 from sottovoce.studies.cells import Say, StudyFile
@@ -28,6 +30,8 @@ KINDS: dict[str, Kind] = {
     **leak_exact.KINDS,
     **leak_images.KINDS,
     **learning_distance.KINDS,
+    **noise_gains.KINDS,
+    **renyi_conversion.KINDS,
     **walk.KINDS,
 }
 

@@ -9,6 +9,7 @@
     [compare.schemes]
     "graph-homomorphic" = { kind = "graph_homomorphic", law = "gaussian" }     # a [noise] table without its size, which epsilon decides
     "independent" = { kind = "independent", law = "gaussian", self_noise = true }
+    "designed" = { kind = "designed" }                                         # by the table [design] of this file; or file = "design.json"
 
 What is protected, how gradients are clipped, delta and promises stand in [privacy]. For gopa, `pairwise_std` is in units of the agents'
 own standard deviation.
@@ -31,10 +32,12 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.build import build
 from sottovoce.experiments.comparison.compare import compare
 from sottovoce.experiments.comparison.result import Comparison
+from sottovoce.experiments.config.config import Config
 from sottovoce.experiments.config.overrides import silent
 from sottovoce.experiments.config.privacy import ObserverName
 from sottovoce.experiments.config.toml_file import parse, read_toml
 from sottovoce.experiments.config.values import Count, Positive, Section, ShownLabel, complaint
+from sottovoce.experiments.designing import designed_noise
 from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.privacy import sensitivities
 from sottovoce.experiments.protection import Privacy
@@ -100,7 +103,9 @@ def read_comparison(
         name=config.experiment.name,
         section=section,
         experiments=experiments,
-        noises={label: _noise(base, label, table, str(path)) for label, table in section.schemes.items()},
+        noises={
+            label: _noise(base, label, table, str(path), (config, first)) for label, table in section.schemes.items()
+        },
         observers=tuple(map(observer_named, section.observers)) if section.observers else first.privacy.observers,
         privacy=first.privacy,
     )
@@ -223,10 +228,22 @@ def _refuse_idle_tables(data: Mapping[str, Any], source: str) -> None:
         )
 
 
-def _noise(base: Mapping[str, Any], label: str, table: Mapping[str, Any], source: str) -> Noise:
-    """The scheme with a law of size one."""
+def _noise(
+    base: Mapping[str, Any], label: str, table: Mapping[str, Any], source: str, made: tuple[Config, Experiment]
+) -> Noise:
+    """The scheme with a law of size one, or as it was designed; its size is replaced.
+
+    Args:
+        base: the tables of the file, without noise.
+        label: of the scheme.
+        table: what the file says of it.
+        source: the name of the file in messages.
+        made: the file's configuration and experiment, for which a noise without a file is designed.
+    """
     place = f"{source}, [compare] schemes.{label!r}"
     if given := [key for key in _SIZES if key in table]:
         raise ConfigError(f"{place}: {given[0]}: the size of the noise follows from epsilons; remove this key.")
+    if table == {"kind": "designed"}:
+        return designed_noise(*made)
     size = {} if "law" not in table else {"scale": 1.0} if table["law"] == "l2_laplace" else {"std": 1.0}
     return build(parse({**base, "noise": {**table, **size}}, source=place)).noise

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from sottovoce.experiments.config import algorithm, noise
 from sottovoce.experiments.config.algorithm import AlgorithmTable
 from sottovoce.experiments.config.deployment import DeploymentSection
+from sottovoce.experiments.config.design import DesignSection
 from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.noise import LawSection, NoiseTable
 from sottovoce.experiments.config.privacy import PrivacySection
@@ -44,6 +45,7 @@ class Config(Section):
     noise: NoiseTable
     privacy: PrivacySection | None = None  # None: gradients are not clipped
     deployment: DeploymentSection | None = None  # None: the file is for simulations alone
+    design: DesignSection | None = None  # read by `sottovoce design`, and by `compare` for a scheme that it designs
     ledger: LedgerSection | None = None  # read by `sottovoce train` alone; a simulation gives nothing away
 
     @model_validator(mode="after")
@@ -71,6 +73,7 @@ def _disagreements(config: Config) -> list[str]:
         *_person_disagreements(config),
         *_deployment_disagreements(config),
         *_batch_disagreements(config),
+        *_design_disagreements(config),
     ]
     if config.topology.num_agents is None and not config.problem.owned:
         found.append(
@@ -211,6 +214,19 @@ def _deployment_disagreements(config: Config) -> list[str]:
             "[deployment] features: the number of features is known, from declared columns or from the name of the data; remove features"
         )
     return found
+
+
+def _design_disagreements(config: Config) -> list[str]:
+    """What a designed noise needs of [privacy]."""
+    if config.design is None:
+        return []
+    if config.privacy is None:
+        return [
+            "[privacy]: this section is missing; noise is designed for what one unit can change in a message, which needs unit, clip and clip_norm"
+        ]
+    if config.design.needs_delta and config.privacy.delta is None:
+        return ["[design] targets: an epsilon needs a delta; give it there or in [privacy], there is no default"]
+    return []
 
 
 def records_enter(config: Config) -> bool:

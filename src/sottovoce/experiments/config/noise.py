@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sottovoce.accounting import documents
+from sottovoce.design import load_design
 from sottovoce.experiments.config.algorithm import AlgorithmSection
 from sottovoce.experiments.config.derived import choice, tables
 from sottovoce.experiments.config.values import Delta, Positive, Section, wrong
@@ -125,7 +126,30 @@ class PrescribedNoise(NoiseSection):
         return independent(Gaussian(std=1.0)).scaled(factors.tolist())
 
 
-TABLES = tables(SCHEMES, LawSection, {"none": NoNoise, "gopa": GopaNoise}) | {"showkatbakhsh": PrescribedNoise}
+class DesignedNoise(NoiseSection):
+    """Noise that `sottovoce design` computed, from the file that it wrote; targets and guarantees in that file are not relied on."""
+
+    kind: Literal["designed"]
+    file: Annotated[str, Field(min_length=1)]  # the path of a design.json, from the working directory
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Designed noise has no other law."""
+        return True
+
+    def noise(self) -> Noise:
+        """The scheme in the size that was designed.
+
+        Raises:
+            ConfigError: no such file, or one that does not hold a design.
+        """
+        return load_design(self.file).noise
+
+
+TABLES = tables(SCHEMES, LawSection, {"none": NoNoise, "gopa": GopaNoise}) | {
+    "showkatbakhsh": PrescribedNoise,
+    "designed": DesignedNoise,
+}
 if TYPE_CHECKING:
     NoiseTable = NoiseSection
 else:

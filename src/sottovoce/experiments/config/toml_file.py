@@ -16,6 +16,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.algorithm import NESTED as IN_ALGORITHM
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
 from sottovoce.experiments.config.deployment import DeploymentSection
+from sottovoce.experiments.config.design import DesignSection
 from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED as IN_PRIVACY
@@ -168,6 +169,7 @@ def _unknown_key(path: Sequence[str], table: Mapping[str, Any]) -> str:
             "experiment": ExperimentSection,
             "privacy": PrivacySection,
             "deployment": DeploymentSection,
+            "design": DesignSection,
             "ledger": LedgerSection,
             **NESTED,
         }

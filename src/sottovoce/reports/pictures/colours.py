@@ -39,6 +39,13 @@ SCHEMES: Mapping[str, str] = {
     "noise free": GREEN,
     "none": GREEN,
 }
+DESIGNS: Mapping[str, str] = {  # noise that was computed, beside schemes that were picked
+    "designed": VERMILION,
+    "edge keys": VERMILION,
+    "free": PURPLE,
+    "one step": ORANGE,
+    "central": GREY,
+}
 STANDINGS: Mapping[str, str] = {
     "proven": BLUE,
     "published": PURPLE,

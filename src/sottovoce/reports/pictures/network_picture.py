@@ -32,6 +32,11 @@ class NetworkPicture:
         values_label: what the numbers are, with their unit.
         colour: of agents without numbers.
         title: above the picture.
+        values_limits: ends of the scale of colours; None: the smallest and the largest number.
+        shared: pairs of agents that share something, linked or not, drawn over the links.
+        shared_widths: of their lines, in points.
+        shared_colours: of their lines.
+        shared_names: (what a colour of theirs means, the colour).
     """
 
     places: tuple[tuple[float, float], ...]
@@ -44,6 +49,11 @@ class NetworkPicture:
     values_label: str = ""
     colour: str = colours.BLUE
     title: str = ""
+    values_limits: tuple[float, float] | None = None
+    shared: tuple[tuple[int, int], ...] = ()
+    shared_widths: tuple[float, ...] = ()
+    shared_colours: tuple[str, ...] = ()
+    shared_names: tuple[tuple[str, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
