@@ -120,7 +120,7 @@ class _Columns:
         most = run.num_agents * (
             self.blocks + run.exchanges * (self.blocks + 5) + 2 * run.algorithm.gradients_per_round
         )
-        self.width = self.num_states + 2 * most
+        self.width = self.num_states + 2 * most + 2 * run.exchanges * len(run.topology.links)
         self.used = self.num_states
         self.sizes: dict[int, float] = {}  # of the roundings of a round
         self.points: list[tuple[int, np.ndarray]] = []  # column of a gradient, and where it is taken
@@ -217,14 +217,19 @@ class _Columns:
             for sender, weight in zip(part.senders, part.weights, strict=True):
                 total = total + weight * messages[sender]
             return self._rounded(total, [], len(part.senders) + 1.0)
-        fractions = float(np.count_nonzero(~np.isin(np.abs(part.on_own), (0.0, 1.0))))
-        total = part.own_weight * self._rounded(self._sent(states, messages, agent), [], fractions)
+        fractions = float(np.count_nonzero(part.on_own != np.rint(part.on_own)))
+        total = part.own_weight * self._rounded(self._sent(states, messages, agent, position), [], fractions)
         for sender, weight in zip(part.senders, part.weights, strict=True):
-            total = total + weight * self._sent(states, messages, sender)
+            total = total + weight * self._sent(states, messages, sender, position)
         return np.asarray(total)
 
-    def _sent(self, states: list[Any], messages: list[np.ndarray], agent: int) -> np.ndarray:
-        return self._rounded(messages[agent], state_blocks(states[agent]))
+    def _sent(self, states: list[Any], messages: list[np.ndarray], agent: int, position: int) -> np.ndarray:
+        """A message, and the multiples in which it carries the roundings of sources: a simulation multiplies what it drew, and does not round it again."""
+        part = self.wiring.part(agent, position)
+        scale = self.wiring.scales[self.wiring.run.at(position)[0] - 1]
+        sizes = np.array([source.scale for source in part.sources]) / (scale or 1.0)
+        carried = np.abs(part.on_links).max(axis=0, initial=0)[np.abs(sizes - np.rint(sizes)) > TIE * sizes]
+        return self._rounded(self._rounded(messages[agent], state_blocks(states[agent])), [], float(carried.sum()))
 
     def _averaged(
         self, states: list[Any], messages: list[np.ndarray], exchange: Any, position: int
@@ -235,7 +240,7 @@ class _Columns:
             zip(self.wiring.run.topology.perron, self.wiring.counts(round_), strict=True)
         ):
             known = exchange.silent(states[agent], round_) if exchange.silent is not None else 0.0
-            sent = self._sent(states, messages, agent) if count else known
+            sent = self._sent(states, messages, agent, position) if count else known
             total = total + share * (known + count * (sent - known))
         return [self._rounded(total, [])] * len(states)
 

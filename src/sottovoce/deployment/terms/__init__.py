@@ -18,8 +18,10 @@ from sottovoce.deployment.terms.public_run import PublicRun, without_masks
 from sottovoce.deployment.terms.rebuilding import topology_of
 from sottovoce.deployment.terms.resolving import Declared, agreement_of, model_digest
 from sottovoce.deployment.terms.succession import check_exclusion, successor
+from sottovoce.deployment.terms.whole_multiples import MOST_MULTIPLE, in_whole_multiples, multiples
 
 __all__ = [
+    "MOST_MULTIPLE",
     "Agreement",
     "Coin",
     "Continuation",
@@ -37,7 +39,9 @@ __all__ = [
     "agreement_of",
     "check_exclusion",
     "differences",
+    "in_whole_multiples",
     "model_digest",
+    "multiples",
     "successor",
     "topology_of",
     "without_masks",

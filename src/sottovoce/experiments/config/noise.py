@@ -8,8 +8,11 @@ from pydantic import Field, model_validator
 from sottovoce.accounting import documents
 from sottovoce.experiments.config.algorithm import AlgorithmSection
 from sottovoce.experiments.config.derived import choice, tables
-from sottovoce.experiments.config.values import Delta, Positive, Section, wrong
-from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, independent
+from sottovoce.experiments.config.values import LARGEST, Delta, NonNegative, Positive, Section, wrong
+from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, designed, independent
+
+Agent = Annotated[int, Field(ge=0)]
+Finite = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 
 
 class NoiseSection(Section):
@@ -125,7 +128,35 @@ class PrescribedNoise(NoiseSection):
         return independent(Gaussian(std=1.0)).scaled(factors.tolist())
 
 
-TABLES = tables(SCHEMES, LawSection, {"none": NoNoise, "gopa": GopaNoise}) | {"showkatbakhsh": PrescribedNoise}
+class DesignedNoise(NoiseSection):
+    """Gaussian noise whose strengths were computed: the numbers themselves, which stand here in place of the `file` that names them."""
+
+    kind: Literal["designed"]
+    std: Positive
+    own: tuple[NonNegative, ...] | None = None  # [K] factor of every agent's own source
+    pairs: tuple[tuple[Agent, Agent], ...] = ()  # [m, 2] who share a source
+    factors: tuple[tuple[Finite, Finite], ...] = ()  # [m, 2] with which each of the two adds it
+    joint: tuple[tuple[Finite, ...], ...] | None = None  # [K, K] of a generator's sources, in place of the others
+    factors_by_round: tuple[NonNegative, ...] | None = None  # by which all of it is multiplied
+    memory: tuple[tuple[tuple[Finite, ...], ...], ...] | None = None  # as `Noise.memory`
+
+    @property
+    def is_gaussian(self) -> bool:
+        """There is no other designed noise."""
+        return True
+
+    def noise(self) -> Noise:
+        """The scheme with these numbers."""
+        made = designed(Gaussian(std=self.std), own=self.own, pairs=self.pairs, factors=self.factors, joint=self.joint)
+        if self.factors_by_round is not None:
+            made = made.scaled(self.factors_by_round)
+        return made if self.memory is None else made._replace(memory=np.array(self.memory, dtype=float))
+
+
+TABLES = tables(SCHEMES, LawSection, {"none": NoNoise, "gopa": GopaNoise}) | {
+    "showkatbakhsh": PrescribedNoise,
+    "designed": DesignedNoise,
+}
 if TYPE_CHECKING:
     NoiseTable = NoiseSection
 else:

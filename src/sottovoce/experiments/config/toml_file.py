@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
 from sottovoce.experiments.config.deployment import DeploymentSection
+from sottovoce.experiments.config.design_file import read_design
 from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED, PrivacySection
@@ -60,6 +61,7 @@ def read_toml(path: Path, overrides: Sequence[str] = (), *, say: Callable[[str],
     apply_overrides(data, overrides, say=say)
     if _deeper_than(data, DEEPEST):
         raise ConfigError(f"{path}: {_TOO_DEEP}")
+    read_design(data, path.parent)
     return data
 
 
