@@ -46,13 +46,16 @@ class Deviation:
     factor: float
 
 
-def deviation_bound(wiring: Wiring, *, smoothness: float, strong_convexity: float = 0.0) -> Deviation:
+def deviation_bound(
+    wiring: Wiring, *, smoothness: float, strong_convexity: float = 0.0, rehearsed: bool = False
+) -> Deviation:
     """How far models can be from those of the same run in real numbers with the same noise.
 
     Args:
         wiring: the run.
         smoothness: beta, the largest eigenvalue of the Hessian of any agent's loss, or of any batch of it where there are batches.
         strong_convexity: nu, the smallest one; negative where losses are not convex.
+        rehearsed: the other run is a simulation, whose noise is multiples of sources of size one; parties round a source at its size, and multiply then.
 
     Raises:
         UnsupportedClaim: an algorithm whose messages are clipped as a whole, which is not a linear map of states and gradients.
@@ -64,7 +67,7 @@ def deviation_bound(wiring: Wiring, *, smoothness: float, strong_convexity: floa
         )
     checked("smoothness", smoothness, "[0, inf)")
     checked("strong_convexity", strong_convexity, "(-inf, inf)")
-    columns = _Columns(wiring)
+    columns = _Columns(wiring, rehearsed)
     apart = _Apart.at(np.full(columns.num_states, columns.rounding))  # the starting point is rounded
     for round_ in range(1, run.rounds + 1):
         rows, sizes = columns.play(round_)
@@ -108,8 +111,8 @@ class _Apart(NamedTuple):
 class _Columns:
     """The rounds of a run on symbols: coefficients over (what agents keep, roundings and gradients of the round)."""
 
-    def __init__(self, wiring: Wiring) -> None:
-        self.wiring, run = wiring, wiring.run
+    def __init__(self, wiring: Wiring, rehearsed: bool) -> None:
+        self.wiring, self.rehearsed, run = wiring, rehearsed, wiring.run
         # Projections on a box stretch nothing, so that the algorithm without them has the same bound.
         self.algorithm = run.algorithm if run.algorithm.linear_part is None else run.algorithm.linear_part
         self.template = self.algorithm.init(np.zeros(1))
@@ -224,12 +227,15 @@ class _Columns:
         return np.asarray(total)
 
     def _sent(self, states: list[Any], messages: list[np.ndarray], agent: int, position: int) -> np.ndarray:
-        """A message, and the multiples in which it carries the roundings of sources: a simulation multiplies what it drew, and does not round it again."""
+        """A message, and the roundings of sources in the multiples in which it carries them, which a simulation does not have."""
+        message = self._rounded(messages[agent], state_blocks(states[agent]))
+        if not self.rehearsed:
+            return message
         part = self.wiring.part(agent, position)
         scale = self.wiring.scales[self.wiring.run.at(position)[0] - 1]
         sizes = np.array([source.scale for source in part.sources]) / (scale or 1.0)
         carried = np.abs(part.on_links).max(axis=0, initial=0)[np.abs(sizes - np.rint(sizes)) > TIE * sizes]
-        return self._rounded(self._rounded(messages[agent], state_blocks(states[agent])), [], float(carried.sum()))
+        return self._rounded(message, [], float(carried.sum()))
 
     def _averaged(
         self, states: list[Any], messages: list[np.ndarray], exchange: Any, position: int
