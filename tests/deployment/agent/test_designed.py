@@ -53,7 +53,7 @@ def test_the_noise_of_real_keys_has_the_covariance_that_is_accounted():
         sent = []
         for agent in range(5):
             drawn = SecretRandomness(
-                LAW, DIMENSION, lambda other, agent=agent: keys[tuple(sorted((agent, other)))], run=bytes(32)
+                LAW, DIMENSION, lambda other, agent=agent, keys=keys: keys[tuple(sorted((agent, other)))], run=bytes(32)
             )
             made = prepare(wiring, agent, owns[agent], start(run, LATTICE), 0, drawn, None)
             sent.append(signed(next(iter(made.words.values()))))

@@ -52,6 +52,7 @@ CASES = [
     ((1.3, 2.0), 3.0, (2, -1), 1),
     ((2.2, 1.8), 1.5, (3, 2), 3),
     ((0.5, 0.5), 3.0, (3, -2), 1),
+    ((1.0, 1.0), 3.0, (4, -5), 1),
 ]
 
 
@@ -71,13 +72,13 @@ def test_no_pair_of_words_tells_more_than_the_exact_sums_and_the_total_variation
         assert tau < 1e-6
 
 
-def test_gaps_that_own_noise_does_not_fill_would_make_the_uncharged_claim_false():
-    own, size, multiples, change = CASES[-1]
+@pytest.mark.parametrize(("own", "size", "multiples", "change"), CASES[-2:])
+def test_gaps_that_own_noise_does_not_fill_would_make_the_uncharged_claim_false(own, size, multiples, change):
     first, second = two_agents(own, size, multiples, change)
     k = np.array(multiples, dtype=float)
     S = np.diag(np.array(own) ** 2) + size**2 * np.outer(k, k)
     mu = change * np.sqrt(np.linalg.inv(S)[0, 0])
-    assert hockey_stick(first, second, 1.0) > 1.5 * gaussian.delta(1.0, mu)
+    assert hockey_stick(first, second, 1.0) > 1.5 * gaussian.delta(mu, 1.0)
 
 
 def test_the_total_variation_is_above_the_sum_that_it_bounds():

@@ -133,12 +133,12 @@ class DesignedNoise(NoiseSection):
 
     kind: Literal["designed"]
     std: Positive
-    own: tuple[NonNegative, ...] | None = None  # [K] factor of every agent's own source
-    pairs: tuple[tuple[Agent, Agent], ...] = ()  # [m, 2] who share a source
-    factors: tuple[tuple[Finite, Finite], ...] = ()  # [m, 2] with which each of the two adds it
-    joint: tuple[tuple[Finite, ...], ...] | None = None  # [K, K] of a generator's sources, in place of the others
-    factors_by_round: tuple[NonNegative, ...] | None = None  # by which all of it is multiplied
-    memory: tuple[tuple[tuple[Finite, ...], ...], ...] | None = None  # as `Noise.memory`
+    own: list[NonNegative] | None = None  # [K] factor of every agent's own source
+    pairs: list[list[Agent]] | None = None  # [m, 2] who share a source
+    factors: list[list[Finite]] | None = None  # [m, 2] with which each of the two adds it
+    joint: list[list[Finite]] | None = None  # [K, K] of a generator's sources, in place of the others
+    factors_by_round: list[NonNegative] | None = None  # by which all of it is multiplied
+    memory: list[list[list[Finite]]] | None = None  # as `Noise.memory`
 
     @property
     def is_gaussian(self) -> bool:
@@ -147,7 +147,9 @@ class DesignedNoise(NoiseSection):
 
     def noise(self) -> Noise:
         """The scheme with these numbers."""
-        made = designed(Gaussian(std=self.std), own=self.own, pairs=self.pairs, factors=self.factors, joint=self.joint)
+        made = designed(
+            Gaussian(std=self.std), own=self.own, pairs=self.pairs or (), factors=self.factors or (), joint=self.joint
+        )
         if self.factors_by_round is not None:
             made = made.scaled(self.factors_by_round)
         return made if self.memory is None else made._replace(memory=np.array(self.memory, dtype=float))
