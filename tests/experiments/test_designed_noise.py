@@ -85,7 +85,7 @@ def test_schedules_generators_and_memories_are_read_and_the_last_two_refused_amo
     assert agreement(scheduled, ROSTER).noise.factors == tuple(by_round)
     joint = read(written(tmp_path / "joint", {"std": 0.02, "joint": (np.eye(4) + 0.1).tolist()}))
     assert build(joint).noise.parameters["joint"][0] == [1.1, 0.1, 0.1, 0.1]
-    with pytest.raises(sv.IncompatibleChoice, match="no party is one"):
+    with pytest.raises(sv.IncompatibleChoice, match="drawn by a generator"):
         agreement(joint, ROSTER)
     remembering = written(tmp_path / "memory", memory=[[[0.3]]])
     with pytest.raises(sv.IncompatibleChoice, match="earlier rounds"):

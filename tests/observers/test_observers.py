@@ -211,13 +211,20 @@ def test_links_of_a_schedule_are_those_of_all_its_rounds():
 
 
 def test_every_observer_is_registered_and_can_be_named():
-    given = {"curious_agent": 3, "coalition": [1, 2], "links": [(2, 3), (4, 3)], "colluding_server": 0.5}
+    given = {
+        "curious_agent": 3,
+        "coalition": [1, 2],
+        "any_coalition": 2,
+        "links": [(2, 3), (4, 3)],
+        "colluding_server": 0.5,
+    }
     assert TEXT_FORMS.keys() == {name for name, make in OBSERVERS.items() if inspect.signature(make).parameters}
     assert given.keys() <= TEXT_FORMS.keys()
     for name, make in OBSERVERS.items():
         made = observer_named(TEXT_FORMS[name].example if name in TEXT_FORMS else name)
         if name in given or name not in TEXT_FORMS:
             assert made == make(*([given[name]] if name in given else []))
+        made = observers.coalitions(made, 6)[0]
         assert isinstance(view(made, sv.topologies.federation(6) if made.server else sv.topologies.ring(6)), View)
 
 
@@ -255,3 +262,33 @@ def test_a_share_of_agents_that_is_none_is_refused(share):
 @pytest.mark.parametrize("share", [0, 0.0, 0.25, np.float64(0.25), np.float32(0.25), 1.0])
 def test_a_share_of_agents_may_be_any_number_from_zero_to_one(share):
     assert Observer(name="they", server=True, colluding=share).corrupted(8) == 8 * share
+
+
+def test_any_coalition_stands_for_every_choice_of_its_members():
+    pair = observers.any_coalition(2)
+    assert [each.members for each in observers.coalitions(pair, 3 + 1)] == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 2),
+        (1, 3),
+        (2, 3),
+    ]
+    beside = observers.coalitions(pair + observers.curious_agent(1) + observers.eavesdropper(), 4)
+    assert [each.members for each in beside] == [(0, 1, 2), (0, 1, 3), (1, 2, 3)]
+    assert all(each.all_links and not each.any_members for each in beside)
+    assert (pair + observers.any_coalition(1)).any_members == 3
+    assert observers.coalitions(observers.eavesdropper(), 4) == [observers.eavesdropper()]
+    assert observer_named("any_coalition:2") == pair
+
+
+def test_any_coalition_is_no_single_observer():
+    with pytest.raises(sv.ConfigError, match="stands for many"):
+        view(observers.any_coalition(1), PATH)
+    with pytest.raises(sv.ConfigError, match="nobody is left"):
+        observers.coalitions(observers.any_coalition(4), 4)
+    with pytest.raises(sv.ConfigError, match="the limit is"):
+        observers.coalitions(observers.any_coalition(10), 40)
+    for bad in (0, 1.5, True, "2"):
+        with pytest.raises(sv.ConfigError):
+            observers.any_coalition(bad)

@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sottovoce.accounting import space_time
 from sottovoce.accounting.account import account, account_each, sent_by_round
 from sottovoce.accounting.calibration import calibrate, noise_factor
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity
@@ -62,6 +63,7 @@ __all__ = [
     "repeated",
     "ring_sum_mu",
     "sent_by_round",
+    "space_time",
     "subsampled",
     "walk",
 ]

@@ -30,9 +30,9 @@ from sottovoce.accounting.question.question import ADJACENCY, PARTICIPATION, UNI
 from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff, uncovered, worst_of
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
-from sottovoce.linear import one_thread
+from sottovoce.linear import check_parts, one_thread
 from sottovoce.noise import Noise
-from sottovoce.observers import Observer
+from sottovoce.observers import Observer, coalitions
 from sottovoce.problems import Adjacency, ConvexSmooth, Unit
 from sottovoce.topologies import Topology
 
@@ -100,9 +100,9 @@ def account(
         },
     )  # fmt: skip
     if isinstance(observer, Observer):
-        return _answer(ask(topology, algorithm, noise, observer, whole))
+        return _answer_of(topology, algorithm, noise, observer, whole)
     check_observers(observer)
-    return [_answer(ask(topology, algorithm, noise, one, whole)) for one in observer]
+    return [_answer_of(topology, algorithm, noise, one, whole) for one in observer]
 
 
 def account_each(
@@ -128,6 +128,11 @@ def account_each(
             "losses": losses, "same_model": same_model,
         },
     )  # fmt: skip
+    if isinstance(observer, Observer) and observer.any_members:
+        raise ConfigError(
+            f"{observer.name} stands for many observers, each without its own members. Use sv.account, with agent=k for one agent, or name the "
+            f"members of one: sv.observers.coalition([...])."
+        )
     return _answers(ask(topology, algorithm, noise, observer, whole))
 
 
@@ -159,7 +164,13 @@ def sent_by_round(
             "losses": losses, "same_model": same_model,
         },
     )  # fmt: skip
-    return _sent_by_round(ask(topology, algorithm, noise, observer, whole))
+    if not observer.any_members:
+        return _sent_by_round(ask(topology, algorithm, noise, observer, whole))
+    every = coalitions(observer, topology.num_agents)
+    found = [_sent_by_round(ask(topology, algorithm, noise, one, whole)) for one in every]
+    if any(each is None for each in found):
+        return None
+    return [worst_of(list(of_round)) for of_round in zip(*(each for each in found if each is not None), strict=True)]
 
 
 def _of_all_agents(question: Question | None, given: dict[str, object]) -> Question:
@@ -179,6 +190,33 @@ def _sent_by_round(asked: Asked) -> list[Tradeoff] | None:
         return laplace_by_round(evidence)
     values = asked.sensitivity[agents] * np.sqrt(spent[:, agents])
     return [GaussianTradeoff(float(value)) for value in values.max(axis=1)]
+
+
+def _answer_of(
+    topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observer, question: Question
+) -> Guarantee:
+    """The answer for one observer, or for the worst of those for which it stands."""
+    if not observer.any_members:
+        return _answer(ask(topology, algorithm, noise, observer, question))
+    check_parts(topology=topology)
+    found: list[tuple[float, Guarantee]] = []
+    for one in coalitions(observer, topology.num_agents):
+        if question.agent not in one.members:
+            found.append(_without_linear_view(ask(topology, algorithm, noise, one, question)))
+    worst = _joined(found)
+    return replace(worst, observer=observer.name, reason=f"{worst.reason} No other choice of its members learns more.")
+
+
+@one_thread
+def _without_linear_view(asked: Asked) -> tuple[float, Guarantee]:
+    """The value and the guarantee of the agent named, or of the worst."""
+    agent = asked.question.agent
+    if agent is None:
+        return _worst_stated(_evidence(asked))
+    named = check_agent(agent, asked)
+    evidence = _evidence(asked, agents=np.array([named]))
+    stated = _smallest(evidence, named)
+    return stated.value, _stated(evidence, named, stated)
 
 
 @one_thread
@@ -204,7 +242,12 @@ def _evidence(asked: Asked, agents: np.ndarray | None = None) -> Evidence:
 
 
 def _worst(evidence: Evidence) -> Guarantee:
-    """The largest guarantee over the agents, and the largest linear view; agents that cannot be the worst are not computed."""
+    """The largest guarantee over the agents, and the largest linear view."""
+    return _with_linear_view(_worst_stated(evidence)[1], evidence, evidence.worst_linear())
+
+
+def _worst_stated(evidence: Evidence) -> tuple[float, Guarantee]:
+    """The largest value over the agents, and the guarantee of all; agents that cannot be the worst are not computed."""
     bounds = evidence.first_bounds()
     found: list[tuple[float, Guarantee]] = []
     largest = -math.inf
@@ -215,7 +258,7 @@ def _worst(evidence: Evidence) -> Guarantee:
         stated = _smallest(evidence, agent)
         largest = max(largest, stated.value)
         found.append((stated.value, _stated(evidence, agent, stated)))
-    return _with_linear_view(_joined(found), evidence, evidence.worst_linear())
+    return largest, _joined(found)
 
 
 def _joined(found: list[tuple[float, Guarantee]]) -> Guarantee:

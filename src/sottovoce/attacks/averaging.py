@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.attacks.links import Positions, checked_messages, fixed_links, rows_of
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import BoundExchange, noise_rows
+from sottovoce.linear import BoundExchange, noise_rows, refuse_memory
 from sottovoce.noise import Noise, bind, received_map
 from sottovoce.numbers import checked, chosen, whole
 from sottovoce.topologies import Topology
@@ -138,6 +138,7 @@ def average_over_links(
             f"{len(copies)} of the observed links start at agent {sender}; copies on at least two are needed to "
             f"average."
         )
+    refuse_memory(noise, "attacks that average copies")
     if noise.law is None or noise.in_gradients or noise.schedule is not None:
         raise IncompatibleChoice(
             f"'{noise.name}' puts no noise on links, or another amount in every round; averaging over links needs "

@@ -31,7 +31,7 @@ from sottovoce.algorithms import Algorithm, step_at
 from sottovoce.attacks.arrays import Floats, finite
 from sottovoce.attacks.links import Positions, checked_messages, fixed_links, places_of, rows_of
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.linear import BoundExchange, LinearRounds, diffusion_step, linear_rounds, noise_rows
+from sottovoce.linear import BoundExchange, LinearRounds, diffusion_step, linear_rounds, noise_rows, refuse_memory
 from sottovoce.noise import Noise, bind, received_map
 from sottovoce.topologies import ActiveLinks, Topology
 
@@ -334,6 +334,7 @@ def _steps(algorithm: Algorithm, rounds: int) -> Floats:
 
 def _variances(noise: Noise, algorithm: Algorithm, rounds: int, dimension: int) -> Floats:
     """[rounds] variance of one coordinate of a source that messages carry."""
+    refuse_memory(noise, "attacks that rebuild gradients round by round")
     if noise.law is None or noise.in_gradients:
         return np.zeros(rounds)
     scale: Floats = noise.factors(rounds) * algorithm.noisy_rounds(rounds)

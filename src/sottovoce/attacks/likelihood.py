@@ -269,7 +269,7 @@ def _question(
             f"'{algorithm.name}' has several local steps, clips whole updates or draws agents, and its rounds are not linear in one gradient. "
             f"Use one local step of all agents."
         )
-    check_together(topology, algorithm, noise, rounds=rounds)
+    check_together(topology, algorithm, noise, rounds=rounds, remembers=True)
     bound = bound_rounds(topology, algorithm, noise, rounds)
     if bound.projected:
         raise IncompatibleChoice(

@@ -25,6 +25,7 @@ from scipy import sparse
 from sottovoce.accounting.linear_view.innovations import RESIDUAL_TOLERANCE, ROUNDING, compressed_root, noisy_range
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear import NetworkRound, Rounds, SeenRows, distinct_rows, seen_rows, sources_known
+from sottovoce.noise import same_structure
 from sottovoce.observers import View
 
 
@@ -80,6 +81,8 @@ class Passage(NamedTuple):
         if seen.final_model:
             every[-1] = _dense_round(networks[bound.which[-1]], seen, agent, last=True, centroid=q)
         masks = [sources_known(network, seen) for network in networks]
+        if seen.members.any() or any(mask.any() for mask in masks):
+            _refuse_other_sources(bound)
         return Passage(every, bound.scales, [masks[index] for index in bound.which])
 
     def forwards(self, direction: np.ndarray) -> Forwards:
@@ -152,27 +155,44 @@ class Passage(NamedTuple):
         messages = tuple(np.stack([W[a:b] for W in placed]) for a, b in pairwise(ends))
         heard = len(self.rounds[0].seen.broadcast)
         broadcast = tuple(np.stack([W[ends[-1] + j] for W in placed]) for j in range(heard))
-        final = placed[-1][ends[-1] + heard :].sum(axis=0)
-        blocks = costate.reshape(len(start), K, r).sum(axis=1)
-        return Gathered(messages, broadcast, final, self._by_exchange(on_sources), on_gradients, start @ blocks)
+        start_told = [ends[-1] + heard + one.seen.final_model.shape[0] for one in self.rounds]
+        final = placed[-1][ends[-1] + heard : start_told[-1]].sum(axis=0)
+        told = [W[a:] for W, a in zip(placed, start_told, strict=True)]
+        of_agents = costate[: len(start) * K]  # noise of earlier rounds starts at zero
+        blocks = of_agents.reshape(len(start), K, r).sum(axis=1)
+        return Gathered(messages, broadcast, final, self._by_exchange(on_sources, told), on_gradients, start @ blocks)
 
-    def _by_exchange(self, on_sources: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The weights of known sources, exchange by exchange as a recorded view lists them."""
+    def _by_exchange(self, on_sources: list[np.ndarray], told: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The weights of known sources, exchange by exchange as a recorded view lists them.
+
+        Sums that a generator has told members follow the sources of their exchange. They are read, not taken out, and what is known is
+        subtracted in a score: hence their sign.
+        """
         lists = []
-        for one, V, known in zip(self.rounds, on_sources, self.known, strict=True):
+        for one, V, known, W in zip(self.rounds, on_sources, self.known, told, strict=True):
             ends = np.cumsum([0, *one.network.sources])
-            lists.append([V[a:b][known[a:b]] for a, b in pairwise(ends)])
-        if any(part.shape != first.shape for parts in lists for part, first in zip(parts, lists[0], strict=True)):
-            raise IncompatibleChoice(
-                "the observer knows different numbers of sources in different rounds, which a recorded view cannot list. Use a scheme whose "
-                "sources belong to agents or links, or a fixed topology."
-            )
+            parts = [V[a:b][known[a:b]] for a, b in pairwise(ends)]
+            first = 0
+            for e, rows in enumerate(one.seen.told):
+                parts[e] = np.concatenate([parts[e], -W[first : first + rows.shape[0]]])
+                first += rows.shape[0]
+            lists.append(parts)
         return tuple(np.stack(parts) for parts in zip(*lists, strict=True))
+
+
+def _refuse_other_sources(bound: Rounds) -> None:
+    """Refuse rounds whose sources go to other places: a recorded view lists the sources of each of them apart, a filter does not."""
+    first, *others = [one.exchanges for one in bound.distinct]
+    if not all(same_structure(a.noise, b.noise) for other in others for a, b in zip(first, other, strict=True)):
+        raise IncompatibleChoice(
+            "the observer knows sources that go to different places in different rounds, which the matched filter cannot follow. Use a scheme whose "
+            "sources belong to agents or links, or a fixed topology."
+        )
 
 
 def _dense_round(network: NetworkRound, seen: View, agent: int, *, last: bool, centroid: np.ndarray) -> PassageRound:
     recorded = seen_rows(network, seen, last=last, centroid=centroid)
-    rows = sparse.vstack([*recorded.messages, *recorded.broadcast, recorded.final_model]).tocsr()
+    rows = sparse.vstack([*recorded.messages, *recorded.broadcast, recorded.final_model, *recorded.told]).tocsr()
     heard = np.concatenate([*recorded.active, np.ones(rows.shape[0] - sum(map(len, recorded.active)), dtype=bool)])
     positions = np.flatnonzero(heard)
     kept = positions[distinct_rows(rows[positions])]
@@ -185,4 +205,4 @@ def _dense_round(network: NetworkRound, seen: View, agent: int, *, last: bool, c
 
 
 def _recorded(seen: SeenRows) -> int:
-    return sum(rows.shape[0] for rows in (*seen.messages, *seen.broadcast, seen.final_model))
+    return sum(rows.shape[0] for rows in (*seen.messages, *seen.broadcast, seen.final_model, *seen.told))

@@ -25,7 +25,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import check_together
-from sottovoce.noise import RELAY, Gaussian, Laplace, Law, Noise, NoiseMap, bind
+from sottovoce.noise import Gaussian, Laplace, Law, Noise, NoiseMap, bind, shared_sources
 from sottovoce.numbers import whole
 from sottovoce.topologies import ActiveLinks, Static, Topology
 
@@ -216,7 +216,7 @@ def _sources_read(noise: Noise, bound: NoiseMap, links: ActiveLinks, agent: int,
     carries = bound.link_value != 0
     sent = carries & (links.senders == agent)[bound.link_index] & (links.weights > 0)[bound.link_index]
     several = np.bincount(bound.link_index[sent], minlength=1).max(initial=0) > 1
-    shared = (bound.owners[mine, 1] >= 0).any() or (bound.owners[mine, 0] == RELAY).any()
+    shared = shared_sources(bound.owners[mine]).any() or not np.isin(bound.link_source[sent], mine).all()
     kept = (bound.self_index == agent) & (bound.self_value != 0)
     hidden = np.setdiff1d(bound.self_source[kept], bound.link_source[sent])
     if shared or several or hidden.size or not sent.any():

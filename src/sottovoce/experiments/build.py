@@ -18,8 +18,8 @@ from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import calibrated
 from sottovoce.experiments.protection import protection
 from sottovoce.linear import check_together
-from sottovoce.noise import Noise, bind
-from sottovoce.observers import view
+from sottovoce.noise import Noise, bind_turns
+from sottovoce.observers import coalitions, view
 from sottovoce.problems import Problem
 from sottovoce.resources import refuse_too_many_rounds
 from sottovoce.topologies import Topology
@@ -59,18 +59,24 @@ def assembled(
     noise = _noise(config, problem)
     privacy = protection(config, problem)
     for observer in () if privacy is None else privacy.observers:
-        view(observer, topology)  # refuses one that this topology does not have
+        view(coalitions(observer, topology.num_agents)[0], topology)  # refuses one that this topology does not have
     algorithm = config.algorithm.algorithm(topology, config.privacy)
     batch_size = config.algorithm.batch_size
-    check_together(topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size)
+    check_together(
+        topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size, remembers=True
+    )
+    batch = config.algorithm.turns
+    if batch is not None:
+        batch.check(problem.sizes)
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
-        bind(noise, topology.active_links())
+        bind_turns(noise, topology.active_links())
     experiment = Experiment(
         problem=problem,
         topology=topology,
         algorithm=algorithm,
         noise=noise,
         batch_size=batch_size,
+        batch=batch,
         privacy=privacy,
         test=data.test,
         schema=data.schema,
@@ -130,7 +136,9 @@ def _noise(config: Config, problem: Problem) -> Noise:
         raise IncompatibleChoice(
             f'noise "showkatbakhsh" is computed for one record; [privacy] unit is "{config.privacy.unit}". Use unit = "record".'
         )
-    change = problem.sensitivity(unit="record", adjacency="replace", norm="l2", batch_size=algorithm.batch_size)
+    change = problem.sensitivity(
+        unit="record", adjacency="replace", norm="l2", batch_size=algorithm.batch_size, batch=algorithm.turns
+    )
     return section.levels(algorithm, rounds=config.experiment.rounds, sensitivity=change)
 
 

@@ -24,7 +24,7 @@ from sottovoce.experiments.experiment import Experiment
 from sottovoce.experiments.privacy import calibrated, guarantees, size, stated_delta, statement
 from sottovoce.noise import Gaussian
 from sottovoce.numbers import checked
-from sottovoce.observers import observer_named, view
+from sottovoce.observers import coalitions, observer_named, view
 from sottovoce.rounding import upwards
 
 SMALLEST_DELTA = 1e-300  # below, floating point runs out of digits, then of numbers
@@ -197,7 +197,9 @@ def _asking_first(experiment: Experiment, name: str | None) -> Experiment:
         )
     listed = experiment.privacy.observers
     first = listed[0] if name is None else observer_named(name)
-    view(first, experiment.topology)  # refuses one that this topology does not have
+    view(
+        coalitions(first, experiment.topology.num_agents)[0], experiment.topology
+    )  # refuses one that this topology does not have
     everybody = asked([first, *(each for each in listed if not same_view(each, first))])
     return replace(experiment, privacy=replace(experiment.privacy, observers=tuple(everybody), budget=None))
 

@@ -31,6 +31,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
+from sottovoce.design import load_design
 from sottovoce.durable_files import write, write_json
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments import trajectory
@@ -95,7 +96,7 @@ class Record:
         _save_model(self.folder, run, guarantees, self.header["config"])
         write_json(self.folder / "run.json", {**self.header, "status": "finished"}, private=True)
         _remove_partial_results(self.folder)
-        return load(self.folder)
+        return load_run(self.folder)
 
 
 @contextlib.contextmanager
@@ -200,12 +201,17 @@ def _save_model(folder: Path, run: Run, guarantees: Mapping[str, Any] | None, co
         write_model(folder, run.model(), guarantee=words, configuration=config, version=version("sottovoce"))
 
 
-def load(path: str | Path) -> Run:
-    """Read a finished run back from its folder.
+def load(path: str | Path) -> Any:
+    """Read a finished run back from its folder (a `Run`), or a design of noise from its file (a `Design`).
 
     Raises:
-        ConfigError: if there is no run, it has not finished, or another version of the format wrote it.
+        ConfigError: there is none, it has not finished, or another version of the format wrote it.
     """
+    return load_design(path) if Path(path).is_file() else load_run(path)
+
+
+def load_run(path: str | Path) -> Run:
+    """As `load`, for runs alone."""
     folder = Path(path)
     if not (folder / "run.json").is_file():
         raise ConfigError(

@@ -13,6 +13,7 @@ from sottovoce.linear.linearity import (
     linear_round,
     linear_rounds,
 )
+from sottovoce.linear.memory import check_memory, refuse_memory
 from sottovoce.linear.network import (
     NetworkRound,
     SeenRows,
@@ -48,6 +49,7 @@ __all__ = [
     "check_gradients",
     "check_hand_over",
     "check_linear_part",
+    "check_memory",
     "check_parts",
     "check_relay",
     "check_shapes",
@@ -65,6 +67,7 @@ __all__ = [
     "one_thread",
     "play_round",
     "refill",
+    "refuse_memory",
     "round_coefficients",
     "state_blocks",
     "uses_gradients",

@@ -5,7 +5,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear.centroid import exchange_topologies
-from sottovoce.noise import Noise, bind, own_copy_is_the_message
+from sottovoce.noise import Noise, bind_turns, own_copy_is_the_message
 from sottovoce.topologies import Static, Topology
 
 
@@ -26,7 +26,7 @@ def check_hand_over(algorithm: Algorithm, noise: Noise, topology: Topology, roun
                 f"Use a topology without a schedule."
             )
         links = used.active_links()
-        if not own_copy_is_the_message(bind(noise, links), links):
+        if not all(own_copy_is_the_message(bound, links) for bound in bind_turns(noise, links)):
             raise IncompatibleChoice(
                 f"'{algorithm.name}' stops adding noise after its gradient rounds, which is safe only if every agent itself continues "
                 f"from the perturbed message it sent; under '{noise.name}' own copies differ from the messages, so the rest would be "

@@ -5,7 +5,11 @@ noise sources of all its exchanges [q], per coordinate of the model. Splitting t
 
     x' = F x + G g + N z,      y = H x + D g + M z
 
-with y what the observer reads. Sources that it knows are no noise to it, so their columns are left out.
+with y what the observer reads. Sources that it knows are no noise to it, so their columns are left out. Of sources that a generator draws,
+its members know nothing but the sums that they add themselves: rows of y with sources alone.
+
+Noise of earlier rounds that enters again is carried in further states, [lags K] after those of the agents: what every agent added in the round
+before, in the one before that, and so on (linear/memory.py). They start at zero, as they should.
 """
 
 from typing import NamedTuple
@@ -14,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from sottovoce.linear.rounds import BoundExchange, BoundRound
-from sottovoce.noise import RELAY, known_sources
+from sottovoce.noise import RELAY, joined_owners, known_sources
 from sottovoce.observers import View
 from sottovoce.reprs import short_repr
 
@@ -25,16 +29,18 @@ class NetworkRound(NamedTuple):
     """Rows over the columns (x [b K], g [K], z [q])."""
 
     num_agents: int
-    num_states: int  # b K
-    state: sparse.csr_array  # [b K, .]
+    num_states: int  # (b + lags) K
+    state: sparse.csr_array  # [(b + lags) K, .]
     model: sparse.csr_array  # [K, .] the models after the round
     links: tuple[sparse.csr_array, ...]  # per exchange [E, .]: what every link carries
     own: tuple[sparse.csr_array, ...]  # per exchange [K, .]: every agent's own copy
     received: tuple[sparse.csr_array, ...]  # per exchange [K, .]: what every agent combines
     active: tuple[np.ndarray, ...]  # per exchange [E] bool
-    owners: np.ndarray  # [q, 2]
+    owners: np.ndarray  # [q, w]
     # How many of the q belong to each exchange; noise in gradients comes last, as one more entry.
     sources: tuple[int, ...]
+    # Per exchange [K, .]: what a generator has told every agent; [0, .] where there is none.
+    told: tuple[sparse.csr_array, ...] = ()
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -48,6 +54,8 @@ class SeenRows(NamedTuple):
     active: tuple[np.ndarray, ...]  # per exchange [E_o] bool: the links that are used in this round
     broadcast: tuple[sparse.csr_array, ...]  # per exchange [1, .]: what a relay sends out; () where it is not read
     final_model: sparse.csr_array  # [1, .] in the last round of an observer who is given it, else [0, .]
+    # Per exchange [members, .]: what a generator has told them; [0, .] where there is none.
+    told: tuple[sparse.csr_array, ...] = ()
 
 
 class SystemRound(NamedTuple):
@@ -68,9 +76,11 @@ def network_round(bound: BoundRound) -> NetworkRound:
     """Compose the round from the agent's linear form, the weights and the noise maps."""
     form, K = bound.form, len(bound.exchanges[0].links.perron)
     counts = [exchange.noise.num_sources for exchange in bound.exchanges]
-    width = form.blocks * K + K + sum(counts) + K * bound.noisy_gradients
+    memory = bound.remembered
+    states = (form.blocks + len(memory)) * K
+    width = states + K + sum(counts) + K * bound.noisy_gradients
     known = [_placed(sparse.eye_array(K), b * K, width) for b in range(form.blocks)]
-    gradient = _placed(sparse.eye_array(K), form.blocks * K, width)
+    gradient = _placed(sparse.eye_array(K), states, width)
     owners = [exchange.noise.owners for exchange in bound.exchanges]
     if bound.noisy_gradients:
         gradient = gradient + _placed(sparse.eye_array(K), width - K, width)
@@ -78,33 +88,48 @@ def network_round(bound: BoundRound) -> NetworkRound:
     links: list[sparse.csr_array] = []
     own: list[sparse.csr_array] = []
     received: list[sparse.csr_array] = []
+    told: list[sparse.csr_array] = []
 
     def mix(coefficients: np.ndarray) -> sparse.csr_array:
         terms = zip(coefficients[:-1], [*known, *received], strict=True)
         return sum((c * value for c, value in terms if c != 0), start=coefficients[-1] * gradient)
 
-    start = form.blocks * K + K
+    added = again = _again(memory, form.blocks * K, width)
+    start = states + K
     for j, exchange in enumerate(bound.exchanges):
-        sent = mix(np.concatenate([form.messages[j][: form.blocks + j], form.messages[j][-1:]]))
+        sent = again + mix(np.concatenate([form.messages[j][: form.blocks + j], form.messages[j][-1:]]))
         carried, kept = noise_rows(exchange)
+        added = again + _placed(kept, start, width)
         links.append((sent[exchange.links.senders] + _placed(carried, start, width)).tocsr())
         own.append((sent + _placed(kept, start, width)).tocsr())
         received.append((_combination(exchange, links[-1], own[-1])).tocsr())
+        told.append(_placed(generated_sums(exchange), start, width))
         start += counts[j]
-    state = sparse.vstack([mix(row) for row in form.state]).tocsr()
+    rows = [mix(row) for row in form.state]
+    # What was added now, then what was added before but for the oldest; no rows without memory.
+    before = _placed(sparse.eye_array(max(0, len(memory) - 1) * K), form.blocks * K, width)
+    state = sparse.vstack([*rows, added[: len(memory) * K], before]).tocsr()
     model = sum(form.model[b] * state[b * K : (b + 1) * K] for b in range(form.blocks))
     return NetworkRound(
         num_agents=K,
-        num_states=form.blocks * K,
+        num_states=states,
         state=state,
         model=sparse.csr_array(model),
         links=tuple(links),
         own=tuple(own),
         received=tuple(received),
         active=tuple(exchange.links.weights > 0 for exchange in bound.exchanges),
-        owners=np.concatenate(owners),
+        owners=joined_owners(owners),
         sources=tuple(len(part) for part in owners),
+        told=tuple(told),
     )
+
+
+def _again(memory: np.ndarray, first: int, width: int) -> sparse.csr_array:
+    """[K, .] what enters every agent's message of the noise of earlier rounds, whose columns begin at `first`."""
+    agents = memory.shape[1]
+    parts = [_placed(sparse.diags_array(-row), first + j * agents, width) for j, row in enumerate(memory)]
+    return sparse.csr_array(sum(parts, start=sparse.csr_array((agents, width))))
 
 
 def noise_rows(exchange: BoundExchange) -> tuple[sparse.csr_array, sparse.csr_array]:
@@ -116,25 +141,36 @@ def noise_rows(exchange: BoundExchange) -> tuple[sparse.csr_array, sparse.csr_ar
     return carried, kept
 
 
+def generated_sums(exchange: BoundExchange) -> sparse.csr_array:
+    """[K, S] the sum of a generator's sources that every agent adds, which is all that it knows of them; [0, S] where there is no generator."""
+    drawn, kept = exchange.noise.of_generator, noise_rows(exchange)[1]
+    return kept[:0] if not drawn.any() else sparse.csr_array(kept @ sparse.diags_array(drawn.astype(float)))
+
+
 def seen_rows(network: NetworkRound, view: View, *, last: bool, centroid: np.ndarray) -> SeenRows:
     """Every row an observer reads in a round, repeated ones too; `last` adds the final model where it sees that."""
     final = network.model[:0]
     if last and view.final_model:
         final = _sum_of(sparse.csr_array(centroid[None, :]), network.model)
+    told = _told(network, view)
     if not view.broadcast:
         read = tuple(rows[seen] for rows, seen in zip(network.links, view.links, strict=True))
         used = tuple(active[seen] for active, seen in zip(network.active, view.links, strict=True))
-        return SeenRows(read, used, (), final)
+        return SeenRows(read, used, (), final, told)
     # The uplinks: in a federation an own copy is the very message, but for what the relay adds later.
     if view.every_message:
         sent = sparse.diags_array(
             np.append(np.ones(network.own[0].shape[1] - len(network.owners)), network.owners[:, 0] != RELAY)
         )
         uplinks = tuple(sparse.csr_array(rows @ sent) for rows in network.own)
-        return SeenRows(uplinks, tuple(np.ones(rows.shape[0], dtype=bool) for rows in uplinks), (), final)
+        return SeenRows(uplinks, tuple(np.ones(rows.shape[0], dtype=bool) for rows in uplinks), (), final, told)
     nothing = tuple(rows[:0] for rows in network.own)
     idle = tuple(np.zeros(0, dtype=bool) for _ in network.own)
-    return SeenRows(nothing, idle, tuple(rows[:1] for rows in network.received), final)
+    return SeenRows(nothing, idle, tuple(rows[:1] for rows in network.received), final, told)
+
+
+def _told(network: NetworkRound, view: View) -> tuple[sparse.csr_array, ...]:
+    return tuple(rows[view.members] if rows.shape[0] else rows for rows in network.told)
 
 
 def sources_known(network: NetworkRound, view: View) -> np.ndarray:
@@ -155,7 +191,8 @@ def observed_round(network: NetworkRound, view: View, *, last: bool, centroid: n
     """
     rows = seen_rows(network, view, last=last, centroid=centroid)
     used = [part[active] for part, active in zip(rows.messages, rows.active, strict=True)]
-    stacked = sparse.vstack([*used, *rows.broadcast, rows.final_model]).tocsr()
+    told = [part[np.diff(part.indptr) > 0] for part in rows.told]  # whoever adds nothing was told nothing
+    stacked = sparse.vstack([*used, *rows.broadcast, rows.final_model, *told]).tocsr()
     seen = stacked[distinct_rows(stacked)]
     hidden = np.flatnonzero(~sources_known(network, view)) + network.num_states + network.num_agents
     columns = (slice(0, network.num_states), slice(network.num_states, network.num_states + network.num_agents), hidden)

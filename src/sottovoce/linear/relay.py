@@ -5,7 +5,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm, Gopa, check_aggregation
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.linear.centroid import exchange_topologies
-from sottovoce.noise import Gaussian, Noise, bind, own_copy_is_the_message
+from sottovoce.noise import Gaussian, Noise, bind_turns, own_copy_is_the_message, shared_sources
 from sottovoce.topologies import Topology, Walk
 
 
@@ -27,15 +27,15 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
         if used.num_agents == 1:
             _refuse_messages_of_one(noise)
         links = used.active_links()
-        bound = bind(noise, links)
-        if not own_copy_is_the_message(bound, links):
+        maps = bind_turns(noise, links)
+        if not all(own_copy_is_the_message(bound, links) for bound in maps):
             raise IncompatibleChoice(
                 f"on a federation every agent sends one message to the relay and receives the same average, so '{noise.name}' "
                 f"with these options cannot be carried. Use sv.noise.independent(law, self_noise=True), or a peer graph."
             )
-        if algorithm.sampling is not None and (bound.owners[:, 1] >= 0).any():
+        if algorithm.sampling is not None and any(shared_sources(bound.owners).any() for bound in maps):
             raise IncompatibleChoice(
-                f"'{noise.name}' has noise shared by pairs, which does not cancel when only some agents take part in a round. Let all take "
+                f"'{noise.name}' has noise that agents share, which does not cancel when only some agents take part in a round. Let all take "
                 f"part (participation=1.0), or use sv.noise.independent(law)."
             )
 
@@ -57,9 +57,7 @@ def _check_masks(aggregation: Gopa, noise: Noise, topology: Topology) -> None:
         )
     if noise.law is None:
         return
-    elsewhere = (
-        noise.needs_relay or noise.in_gradients or (bind(noise, topology.active_links()).owners[:, 1] >= 0).any()
-    )
+    elsewhere = noise.needs_relay or noise.in_gradients or _shares(noise, topology)
     if elsewhere or not isinstance(noise.law, Gaussian):
         raise IncompatibleChoice(
             f"under aggregation by GOPA every agent adds Gaussian noise of its own to what it publishes; given '{noise.name}' with the law "
@@ -78,19 +76,25 @@ def _check_walk(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
             f"on '{topology.name}' a token walks, and in '{algorithm.name}' all agents work in every round. Use sv.algorithms.random_walk, or "
             f"the topology without a walk."
         )
-    if (
-        walks
-        and noise.law is not None
-        and not own_copy_is_the_message(bind(noise, topology.active_links()), topology.active_links())
-    ):
+    if walks and noise.law is not None and not _sends_what_it_keeps(noise, topology):
         raise IncompatibleChoice(
             f"a token is one message with one noise, and '{noise.name}' with these options has several. Use "
             f"sv.noise.independent(law, self_noise=True), or sv.noise.gradient(law)."
         )
-    if walks and (noise.law is not None) and (bind(noise, topology.active_links()).owners[:, 1] >= 0).any():
+    if walks and (noise.law is not None) and _shares(noise, topology):
         raise IncompatibleChoice(
-            f"'{noise.name}' has noise shared by pairs, which does not cancel on a token. Use sv.noise.independent(law)."
+            f"'{noise.name}' has noise that agents share, which does not cancel on a token. Use sv.noise.independent(law)."
         )
+
+
+def _shares(noise: Noise, topology: Topology) -> bool:
+    """Whether agents share sources."""
+    return any(bool(shared_sources(bound.owners).any()) for bound in bind_turns(noise, topology.active_links()))
+
+
+def _sends_what_it_keeps(noise: Noise, topology: Topology) -> bool:
+    links = topology.active_links()
+    return all(own_copy_is_the_message(bound, links) for bound in bind_turns(noise, links))
 
 
 def _refuse_without_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:

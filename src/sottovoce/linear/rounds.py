@@ -1,7 +1,8 @@
 """All rounds of a run, bound to their links and noise: what accountant and attacks start from.
 
 A run of T rounds uses few distinct rounds (one, for a fixed network and step), so these are kept once and a list says which round is
-which. The noise of round t is `scales[t]` times a unit source; a round in which the algorithm sends nothing new has scale 0.
+which. The noise of round t is `scales[t]` times a unit source; a round in which the algorithm sends nothing new has scale 0. Noise of earlier
+rounds that enters again is part of a round (`BoundRound.memory`); then the sources are those of its fresh noise.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear.centroid import Centroid, centroid, exchange_topologies
 from sottovoce.linear.form import LinearRound
 from sottovoce.linear.linearity import check_linear_part, linear_rounds
-from sottovoce.noise import Noise, NoiseMap, bind
+from sottovoce.noise import Noise, NoiseMap, bind, cycle_length
+from sottovoce.numbers import whole
 from sottovoce.reprs import short_repr
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology
 
@@ -31,9 +33,17 @@ class BoundRound(NamedTuple):
     form: LinearRound
     exchanges: tuple[BoundExchange, ...]
     noisy_gradients: bool = False  # every agent's gradient carries a source of its own
+    memory: np.ndarray | None = (
+        None  # [lags, K] what every agent takes off of the noise it added one, two, ... rounds before
+    )
 
     def __repr__(self) -> str:
         return short_repr(self)
+
+    @property
+    def remembered(self) -> np.ndarray:
+        """[lags, K] the memory; without it there are no lags."""
+        return np.zeros((0, len(self.exchanges[0].links.perron))) if self.memory is None else self.memory
 
 
 class Rounds(NamedTuple):
@@ -79,29 +89,40 @@ def bound_rounds(topology: Topology, algorithm: Algorithm, noise: Noise, rounds:
         UnsupportedClaim: the functions are not linear, or the links are random.
         IncompatibleChoice: the noise does not fit the links.
     """
+    whole("rounds", rounds)
     linear = algorithm if algorithm.linear_part is None else algorithm.linear_part
     topologies = exchange_topologies(algorithm, topology)
     _refuse_random(topologies)
     weighing = centroid(linear, topology)
-    cycles = [_cycle(used, receivers, noise) for used, receivers in zip(topologies, weighing.receivers, strict=True)]
+    cycles = [
+        _Cycle(used, receivers, noise, rounds) for used, receivers in zip(topologies, weighing.receivers, strict=True)
+    ]
     forms = linear_rounds(linear, rounds)
     if algorithm.linear_part is not None:
         check_linear_part(algorithm, linear, rounds)
     keys = [tuple(part.tobytes() for part in _flat(form)) for form in forms.forms]
+    memory = _memory(noise, rounds, topology.num_agents)
     distinct: dict[tuple[Any, ...], int] = {}
     made: list[BoundRound] = []
     which = np.zeros(rounds, dtype=int)
     for t in range(rounds):
-        places = tuple(t % len(cycle) for cycle in cycles)
-        key = (keys[forms.which[t]], places)
+        places = tuple(cycle.place(t) for cycle in cycles)
+        key = (keys[forms.which[t]], places, memory[t][1])
         if key not in distinct:
             distinct[key] = len(made)
-            exchanges = tuple(cycle[place] for cycle, place in zip(cycles, places, strict=True))
-            made.append(BoundRound(forms.forms[forms.which[t]], exchanges, noise.in_gradients))
+            exchanges = tuple(cycle.exchange(t) for cycle in cycles)
+            made.append(BoundRound(forms.forms[forms.which[t]], exchanges, noise.in_gradients, memory[t][0]))
         which[t] = distinct[key]
     scale = 0.0 if noise.law is None else noise.law.scale
     scales = scale * noise.factors(rounds) * linear.noisy_rounds(rounds)
     return Rounds(tuple(made), which, scales, weighing, algorithm.linear_part is not None)
+
+
+def _memory(noise: Noise, rounds: int, num_agents: int) -> list[tuple[np.ndarray | None, bytes]]:
+    """The factors of every round on the noise of earlier ones, [lags, K], each with what tells it from others."""
+    if noise.memory is None:
+        return [(None, b"")] * rounds
+    return [(factors, factors.tobytes()) for factors in noise.remembered(rounds, num_agents)]
 
 
 def _refuse_random(topologies: tuple[Topology, ...]) -> None:
@@ -113,10 +134,27 @@ def _refuse_random(topologies: tuple[Topology, ...]) -> None:
             )
 
 
-def _cycle(topology: Topology, receivers: np.ndarray, noise: Noise) -> list[BoundExchange]:
-    """An exchange over every matrix that its topology goes through, in order."""
-    every = [part.active_links()._replace(perron=receivers) for part in topology.listed()]
-    return [BoundExchange(links, bind(noise, links)) for links in every]
+class _Cycle:
+    """An exchange over every matrix that its topology goes through, in order, with every map that its noise goes through."""
+
+    def __init__(self, topology: Topology, receivers: np.ndarray, noise: Noise, rounds: int) -> None:
+        first = {id(turn): place for place, turn in reversed(list(enumerate(noise.turns)))}
+        self.turns = [first[id(turn)] for turn in noise.turns] or [0]
+        self.links = [part.active_links()._replace(perron=receivers) for part in topology.listed()]
+        self.bound: dict[tuple[int, int], BoundExchange] = {}
+        # Every matrix is bound, used or not, so that a promise that fails on one of them is refused.
+        for t in range(max(len(self.links), min(rounds, cycle_length(noise, len(self.links))))):
+            links = self.links[t % len(self.links)]
+            if self.place(t) not in self.bound:
+                self.bound[self.place(t)] = BoundExchange(links, bind(noise, links, round_=t + 1))
+
+    def place(self, t: int) -> tuple[int, int]:
+        """Which matrix, and which map, counted by the first of those that are the same function; t from 0."""
+        return t % len(self.links), self.turns[t % len(self.turns)]
+
+    def exchange(self, t: int) -> BoundExchange:
+        """The exchange of a round, t from 0."""
+        return self.bound[self.place(t)]
 
 
 def _flat(form: LinearRound) -> list[np.ndarray]:

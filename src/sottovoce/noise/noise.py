@@ -78,6 +78,12 @@ class Noise(NamedTuple):
     in_gradients: bool = False  # agents add it to every gradient they take, and links carry none
     # [rounds or 1, lags, agents or 1]: what agent k adds in round t is fresh noise less memory[t, j, k] times what it added j + 1 rounds before
     memory: np.ndarray | None = None
+    # Where rounds spread their sources otherwise: the map of round t is turns[(t - 1) % len(turns)], and `spread` is the first of them
+    turns: tuple[Callable[[ActiveLinks], NoiseMap], ...] = ()
+
+    def spread_in(self, round_: int) -> Callable[[ActiveLinks], NoiseMap]:
+        """The rule by which a round, numbered from 1, spreads its sources."""
+        return self.turns[(round_ - 1) % len(self.turns)] if self.turns else self.spread
 
     @property
     def std(self) -> float:
@@ -96,7 +102,8 @@ class Noise(NamedTuple):
     def scaled(self, factor: Factor) -> "Noise":
         """The same scheme with its law multiplied: by one number, by one number per round, or by factor(round).
 
-        Rounds are numbered from 1. A zero factor means that this round is sent without noise.
+        Rounds are numbered from 1. A zero factor means that this round is sent without noise. Under memory what is multiplied is the
+        fresh noise of a round: one number for all rounds multiplies everything that agents add, a schedule does not.
         """
         previous = self.schedule
         if callable(factor):
@@ -140,6 +147,38 @@ class Noise(NamedTuple):
             )
         return factors
 
+    def remembered(self, rounds: int, num_agents: int) -> np.ndarray:
+        """[rounds, lags, agents]: with which factor every agent takes off in every round what it added one, two, ... rounds before.
+
+        Without memory there are no lags.
+
+        Raises:
+            ConfigError: numbers that are not finite, or of another shape than [rounds or 1, lags, agents or 1].
+        """
+        if self.memory is None:
+            return np.zeros((rounds, 0, num_agents))
+        given = np.asarray(self.memory)
+        if (
+            given.ndim != 3
+            or given.dtype.kind not in "fiu"
+            or given.shape[1] == 0
+            or given.shape[2] not in (1, num_agents)
+        ):
+            raise ConfigError(
+                f"the memory of '{self.name}' has shape {given.shape} and type {given.dtype}; needed are real numbers [rounds or 1, lags, agents or 1] "
+                f"with at least one lag and {num_agents} agents. Leave memory out for noise that is fresh in every round."
+            )
+        if given.shape[0] != 1 and given.shape[0] < rounds:
+            raise ConfigError(
+                f"the memory of '{self.name}' has rows for {given.shape[0]} rounds but the run has {rounds}. Give one row per round, or one for all."
+            )
+        if not np.isfinite(given).all():
+            raise ConfigError(
+                f"the memory of '{self.name}' has entries that are not finite. Every factor must be a real number."
+            )
+        used = given[:rounds] if given.shape[0] > 1 else given
+        return np.array(np.broadcast_to(used, (rounds, given.shape[1], num_agents)), dtype=float)
+
     def __repr__(self) -> str:
         return described_repr(self)
 
@@ -152,6 +191,10 @@ class Noise(NamedTuple):
             described["schedule"] = "per round"
             if rounds is not None:
                 described["factors"] = self.factors(rounds).tolist()
+        if self.turns:
+            described["turns"] = len(self.turns)
+        if self.memory is not None:
+            described["memory"] = np.asarray(self.memory).tolist()
         return {**described, **self.parameters}
 
 
@@ -227,6 +270,20 @@ def shared_sources(owners: np.ndarray) -> np.ndarray:
     return np.asarray((owners[:, 1:] >= 0).any(axis=1))
 
 
+def joined_owners(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The owners of several maps one after the other, filled up to the width of the widest."""
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts])
+
+
+def same_structure(first: NoiseMap, second: NoiseMap) -> bool:
+    """Whether the same sources enter the same links and own copies, with whatever values."""
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name))
+        for name in ("owners", "link_index", "link_source", "self_index", "self_source")
+    )
+
+
 def outgoing_weight(links: ActiveLinks) -> Array:
     """What the network still gives agent p's message, relative to p's place in the centroid: sum_{m != p} r_m a_pm / r_p, [K]."""
     r = links.perron
@@ -286,24 +343,3 @@ def own_copy_is_the_message(noise_map: NoiseMap, links: ActiveLinks) -> bool:
     active = np.flatnonzero(links.weights > 0)
     difference = carried[active] - kept[links.senders[active]]
     return bool(np.abs(difference.data).max(initial=0.0) == 0.0)
-
-
-def bind(noise: Noise, links: ActiveLinks) -> NoiseMap:
-    """Spread a scheme over the active links and check what it promises.
-
-    Raises:
-        IncompatibleChoice: the scheme cannot work on these links, or a cancellation it promises fails on them.
-    """
-    noise_map = noise.spread(links)
-    if "receivers" in noise.promises and not cancels_at_receivers(noise_map, links):
-        raise IncompatibleChoice(
-            f"'{noise.name}' must cancel at every receiver, but on these links it does not. "
-            f"Use a scheme without that promise, such as sv.noise.independent(law)."
-        )
-    if "centroid" in noise.promises and not cancels_in_centroid(noise_map, links):
-        raise IncompatibleChoice(
-            f"'{noise.name}' must cancel in the centroid, but on these links {centroid_residual(noise_map, links):.3g} of one "
-            f"source is left. Use weights for which the Perron vector stays the same on the active links "
-            f"(for example weights='metropolis'), or sv.noise.independent(law)."
-        )
-    return noise_map

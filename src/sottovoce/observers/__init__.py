@@ -6,7 +6,7 @@ from typing import Any
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import is_number, is_whole
 from sottovoce.observers import text_forms
-from sottovoce.observers.observer import Observer, View, view
+from sottovoce.observers.observer import Observer, View, coalitions, view
 from sottovoce.observers.text_forms import TextForm
 
 
@@ -26,6 +26,13 @@ def coalition(agents: Iterable[int]) -> Observer:
     if not members:
         raise ConfigError("a coalition needs at least one agent; none was given.")
     return Observer(name=f"coalition {', '.join(map(str, members))}", members=members)
+
+
+def any_coalition(agents: int) -> Observer:
+    """Any so many agents together, whichever learn most."""
+    if not is_whole(agents, 1):
+        raise ConfigError(f"agents = {agents!r}; a coalition of any agents has a whole number of them, at least 1.")
+    return Observer(name=f"any {agents} agents" if agents > 1 else "any agent", any_members=int(agents))
 
 
 def server() -> Observer:
@@ -63,6 +70,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
     "eavesdropper": eavesdropper,
     "curious_agent": curious_agent,
     "coalition": coalition,
+    "any_coalition": any_coalition,
     "server": server,
     "colluding_server": colluding_server,
     "links": links,
@@ -72,6 +80,7 @@ OBSERVERS: dict[str, Callable[..., Observer]] = {
 TEXT_FORMS: dict[str, TextForm] = {  # how text says what an observer takes, where it takes something
     "curious_agent": TextForm("curious_agent:3", text_forms.one_agent),
     "coalition": TextForm("coalition:1,2", text_forms.agents),
+    "any_coalition": TextForm("any_coalition:2", text_forms.number),
     "links": TextForm("links:2->3,4->3", text_forms.pairs),
     "colluding_server": TextForm("colluding_server:0.5", text_forms.share),
 }
@@ -90,7 +99,9 @@ __all__ = [
     "OBSERVERS",
     "Observer",
     "View",
+    "any_coalition",
     "coalition",
+    "coalitions",
     "colluding_server",
     "curious_agent",
     "eavesdropper",

@@ -3,21 +3,26 @@
     reads       which messages it sees: those on all links, on given links, into its members, or a server's uplinks
     members     agents it consists of; it knows every noise source that a member owns or shares, and the members' data
     colluding   share of further agents that belong to it, nobody knows which; they were chosen before any public draw
+    any members number of further agents that belong to it, whichever are worst: it stands for all observers that `coalitions` lists
     final model whether it is given the centroid (the Perron-weighted average) of the final models
 
 Two observers who put together what they know are `first + second`: an eavesdropper who also gets the published model is
 eavesdropper() + final_model(). An observer is a value without a topology; `view` says what it sees on one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.numbers import is_number
+from sottovoce.numbers import is_number, is_whole
 from sottovoce.reprs import short_repr
 from sottovoce.topologies import Topology
+
+MOST_COALITIONS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,7 @@ class Observer:
     links: tuple[tuple[int, int], ...] = ()
     final_model: bool = False
     colluding: float = 0.0
+    any_members: int = 0
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -42,6 +48,10 @@ class Observer:
             raise ConfigError(
                 f"{self.name}: colluding = {share!r}; it is the part of the agents that belong to the observer, a number "
                 f"from 0 to 1."
+            )
+        if not is_whole(self.any_members, 0):
+            raise ConfigError(
+                f"{self.name}: any_members = {self.any_members!r}; it is a number of agents, whole and at least 0."
             )
 
     def __add__(self, other: "Observer") -> "Observer":
@@ -56,16 +66,24 @@ class Observer:
             links=tuple(sorted({*self.links, *other.links})),
             final_model=self.final_model or other.final_model,
             colluding=min(1.0, self.colluding + other.colluding),
+            any_members=self.any_members + other.any_members,
         )
 
     @property
     def sees_messages(self) -> bool:
         """Whether it reads any message at all."""
-        return self.all_links or self.server or bool(self.members) or bool(self.links) or self.colluding > 0
+        return (
+            self.all_links
+            or self.server
+            or bool(self.members)
+            or bool(self.links)
+            or self.colluding > 0
+            or self.any_members > 0
+        )
 
     def corrupted(self, num_agents: int) -> int:
         """How many agents belong to it, at most."""
-        return len(self.members) + int(np.floor(self.colluding * num_agents * (1.0 + 1e-12)))
+        return len(self.members) + self.any_members + int(np.floor(self.colluding * num_agents * (1.0 + 1e-12)))
 
     def __str__(self) -> str:
         return self.name
@@ -92,6 +110,10 @@ def view(observer: Observer, *topologies: Topology) -> View:
         IncompatibleChoice: a server without a federation, single links of a federation, messages of one agent alone, or exchanges of both
             kinds.
     """
+    if observer.any_members:
+        raise ConfigError(
+            f"{observer.name} stands for many observers, and one is needed here. Name its members: sv.observers.coalition([...])."
+        )
     relay = _has_relay(topologies)
     members = _members(observer, topologies[0].num_agents)
     _refuse_what_is_not_there(observer, topologies[0], relay)
@@ -103,6 +125,35 @@ def view(observer: Observer, *topologies: Topology) -> View:
     # What a member sends, the observer knows already.
     known = [one | members[topology.links[:, 0]] for topology, one in zip(topologies, read, strict=True)]
     return View(read, all(bool(one.all()) for one in known), False, members, observer.final_model)
+
+
+def coalitions(observer: Observer, num_agents: int) -> list[Observer]:
+    """The observers for which one stands: itself, or with every choice of its further members.
+
+    Raises:
+        ConfigError: nobody is left to protect, or there are too many to look at each.
+    """
+    if not observer.any_members:
+        return [observer]
+    others = [agent for agent in range(num_agents) if agent not in observer.members]
+    if len(others) <= observer.any_members:
+        raise ConfigError(
+            f"{observer.name}: with {num_agents} agents nobody is left whose data it could learn. Name a smaller coalition."
+        )
+    count = comb(len(others), observer.any_members)
+    if count > MOST_COALITIONS:
+        raise ConfigError(
+            f"{observer.name} stands for {count:,} coalitions, and each is looked at; the limit is {MOST_COALITIONS:,}. Name smaller ones."
+        )
+    made = []
+    for chosen in combinations(others, observer.any_members):
+        members = tuple(sorted((*observer.members, *chosen)))
+        made.append(replace(observer, members=members, any_members=0, name=f"{observer.name} ({_listed(members)})"))
+    return made
+
+
+def _listed(members: tuple[int, ...]) -> str:
+    return ", ".join(map(str, members))
 
 
 def _refuse_what_is_not_there(observer: Observer, topology: Topology, relay: bool) -> None:

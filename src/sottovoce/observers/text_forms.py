@@ -37,6 +37,11 @@ def agents(items: list[str]) -> list[int] | None:
     return [int(item) for item in items] if all(map(_AGENT.fullmatch, items)) else None
 
 
+def number(items: list[str]) -> int | None:
+    """How many agents."""
+    return int(items[0]) if len(items) == 1 and _AGENT.fullmatch(items[0]) else None
+
+
 def pairs(items: list[str]) -> list[tuple[int, int]] | None:
     """Links as sender->receiver."""
     found = [_LINK.fullmatch(item) for item in items]

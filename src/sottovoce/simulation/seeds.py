@@ -18,14 +18,14 @@ import numpy as np
 from sottovoce.algorithms import AgentSampling, Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import centroid, check_parts, exchange_topologies
-from sottovoce.noise import Law, Noise, NoiseMap
+from sottovoce.noise import Law, Noise, NoiseMap, same_structure
 from sottovoce.numbers import is_whole, whole
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.batches import draw_batch
 from sottovoce.simulation.rounds.draws import Lattice, draw_sources
 from sottovoce.simulation.rounds.links import link_arrays, plan_links, possible_links, weights_of_round
 from sottovoce.simulation.rounds.participants import draw_participants
-from sottovoce.simulation.rounds.perturbation import same_structure
+from sottovoce.simulation.rounds.perturbation import links_of_cycle
 from sottovoce.simulation.rounds.plan import noise_scales
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.settings import Settings
@@ -151,7 +151,10 @@ class Drawn:
     @cached_property
     def _maps(self) -> list[tuple[list[NoiseMap], bool]]:
         """Per exchange the noise maps on those links, and whether their sources are the same."""
-        maps = [[self._noise.spread(links) for links in every] for every in self._links]
+        maps = [
+            [self._noise.spread_in(t + 1)(links) for t, links in enumerate(links_of_cycle(self._noise, every))]
+            for every in self._links
+        ]
         return [(one, all(same_structure(one[0], other) for other in one)) for one in maps]
 
     def _check(self, round_: int, exchange: int) -> None:

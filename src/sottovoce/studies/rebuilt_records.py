@@ -11,6 +11,7 @@ import numpy as np
 from sottovoce.attacks import directions_from_gradients
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.experiments import Experiment
+from sottovoce.linear import refuse_memory
 
 
 class Rebuilt(NamedTuple):
@@ -28,6 +29,7 @@ def require_constant_sizes(experiment: Experiment) -> None:
         IncompatibleChoice: a schedule of the step size, or of the noise.
     """
     noise, step = experiment.noise, experiment.algorithm.parameters["step_size"]
+    refuse_memory(noise, "studies of rebuilt records")
     if callable(step) or noise.schedule is not None:
         what = "step size" if callable(step) else f"noise of '{noise.name}'"
         raise IncompatibleChoice(

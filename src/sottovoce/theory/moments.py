@@ -7,7 +7,7 @@ The mean m and covariance V of the stacked error obey (theory/system.py)
 with C_j the covariance of the noise received in exchange j and Psi the covariance of the batch gradient's deviation, block diagonal
 over agents, Psi_k = sum_i D_i E[p_k p_k'] D_i' with p_k = [point of agent k; 1]. Only covariances of the noise enter, so
 Laplace and Gaussian noise of equal variance have the same curve. The steady state solves the fixed-point equation; without batches
-it is a discrete Lyapunov equation.
+it is a discrete Lyapunov equation. Noise of earlier rounds that enters again makes the state larger (theory/remembered.py).
 """
 
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import (
+    BoundExchange,
     LinearRound,
     centroid,
     check_parts,
@@ -24,11 +25,13 @@ from sottovoce.linear import (
     exchange_topologies,
     linear_round,
     linear_rounds,
+    noise_rows,
     state_blocks,
 )
-from sottovoce.noise import Noise, bind, received_map
+from sottovoce.noise import Noise, bind, cycle_length, received_map
 from sottovoce.numbers import whole
 from sottovoce.resources import refuse_too_large, refuse_too_many_rounds
+from sottovoce.theory.remembered import remembering_system
 from sottovoce.theory.system import (
     Affine,
     BatchCovariance,
@@ -55,7 +58,8 @@ class _Setting(NamedTuple):
     perron: np.ndarray  # [K]
     covariances: list[
         list[np.ndarray]
-    ]  # [exchange][listed matrix]: [K, K] received covariance per coordinate, at factor one
+    ]  # [exchange][round of the cycle]: [K, K] received covariance per coordinate, at factor one; with memory that of what agents add freshly
+    remembers: bool
 
 
 def expected_msd(
@@ -86,18 +90,20 @@ def expected_msd(
     previous: list[Any] = []
     mean = covariance = np.zeros(0)
     forms = linear_rounds(algorithm, rounds)
+    memory = noise.remembered(rounds, topology.num_agents)
     for t in range(1, rounds + 1):
         form = forms.forms[forms.which[t - 1]]
-        index = [(t - 1) % len(topo.listed()) for topo in setting.topologies]
-        now: list[Any] = [*_flat(form), *index]
+        index = [(t - 1) % len(covariances) for covariances in setting.covariances]
+        now: list[Any] = [*_flat(form), *index, memory[t - 1]]
         if not previous or any(not np.array_equal(a, b) for a, b in zip(now, previous, strict=True)):
-            system = round_system(form, matrices_of_round(setting.topologies, t), setting.quadratic)
-            held = _prepare(system, setting.quadratic, [setting.covariances[j][i] for j, i in enumerate(index)])
+            system = _system(form, setting, t, memory[t - 1])
+            received = [covariances[i] for covariances, i in zip(setting.covariances, index, strict=True)]
+            held = _prepare(system, setting.quadratic, received)
             previous = now
         assert held is not None
         F, f = held.system.update.state, held.system.update.constant
         if t == 1:
-            mean, covariance = _start(algorithm, setting.quadratic), np.zeros_like(F)
+            mean, covariance = _start(algorithm, setting.quadratic, len(F)), np.zeros_like(F)
         driving = _driving(held, setting.quadratic, factors[t - 1], mean, covariance)
         mean, covariance = F @ mean + f, F @ covariance @ F.T + driving
         curves[:, t - 1] = _deviations(held.system, setting, mean, covariance)
@@ -126,11 +132,12 @@ def steady_state(
         raise UnsupportedClaim(
             "the risk is flat in some direction, in which errors never die out. Add a ridge, or use sv.expected_msd."
         )
-    system = round_system(first, matrices_of_round(setting.topologies, 1), setting.quadratic)
+    system = _system(first, setting, 1, noise.remembered(1, topology.num_agents)[0])
     F = system.update.state
     if np.abs(np.linalg.eigvals(F)).max() >= 1:
         raise UnsupportedClaim(
-            "the mean does not converge: the step size is above the stability limit, so there is no steady state."
+            "the mean does not converge: the step size is above the stability limit, or noise of earlier rounds enters again without dying out, "
+            "so there is no steady state."
         )
     from scipy.linalg import solve_discrete_lyapunov
 
@@ -157,10 +164,19 @@ def _require_steady(algorithm: Algorithm, noise: Noise, first: LinearRound, sett
         for a, b in zip(_flat(first), _flat(linear_round(algorithm, t)), strict=True)
     )
     steady = same and not callable(algorithm.parameters.get("step_size")) and algorithm.noisy_rounds(1000).all()
-    if not steady or noise.schedule is not None or any(len(t.listed()) > 1 for t in setting.topologies):
+    changing = noise.schedule is not None or len(noise.turns) > 1
+    changing = changing or (noise.memory is not None and len(noise.memory) > 1)
+    if not steady or changing or any(len(t.listed()) > 1 for t in setting.topologies):
         raise UnsupportedClaim(
             "a steady state needs steps, weights and noise that do not change with the round. Use sv.expected_msd with many rounds."
         )
+
+
+def _system(form: LinearRound, setting: _Setting, round_: int, memory: np.ndarray) -> RoundSystem:
+    """One round, with what was added lately in its state where noise enters again with the factors `memory` [lags, K]."""
+    matrices = matrices_of_round(setting.topologies, round_)
+    system = round_system(form, matrices, setting.quadratic)
+    return remembering_system(system, matrices[0], memory) if setting.remembers else system
 
 
 class _Round(NamedTuple):
@@ -225,21 +241,28 @@ def _setting(
     _require_room(problem, algorithm)
     topologies = exchange_topologies(algorithm, topology)
     matrices_of_round(topologies, 1)
-    check_together(topology, algorithm, noise, rounds=rounds, problem=problem, batch_size=batch_size)
+    check_together(topology, algorithm, noise, rounds=rounds, problem=problem, batch_size=batch_size, remembers=True)
     form = linear_round(algorithm, 1)
     shift = problem.optimum if keeps_common_shift(form) else np.zeros(problem.dimension)
     weighting = centroid(algorithm, topology)
     variance = 0.0 if noise.law is None else noise.law.variance(problem.dimension)
     covariances = []
     for topo, receivers in zip(topologies, weighting.receivers, strict=True):
+        every = [listed.active_links()._replace(perron=receivers) for listed in topo.listed()]
         held = []
-        for listed in topo.listed():
-            links = listed.active_links()._replace(perron=receivers)
-            combined = received_map(bind(noise, links), links)
+        # Links and maps come back together; a run that ends before needs no more, but every matrix is bound.
+        for place in range(max(len(every), min(rounds, cycle_length(noise, len(every))))):
+            links = every[place % len(every)]
+            bound = bind(noise, links, round_=place + 1)
+            combined = (
+                received_map(bound, links) if noise.memory is None else noise_rows(BoundExchange(links, bound))[1]
+            )
             held.append(variance * (combined @ combined.T).toarray())
         covariances.append(held)
     quadratic = shifted_quadratic(problem, batch_size, shift)
-    return _Setting(quadratic, problem.optimum - shift, topologies, weighting.weights, covariances)
+    return _Setting(
+        quadratic, problem.optimum - shift, topologies, weighting.weights, covariances, noise.memory is not None
+    )
 
 
 def _refuse_other_randomness(algorithm: Algorithm, noise: Noise) -> None:
@@ -264,11 +287,12 @@ def _deviations(system: RoundSystem, setting: _Setting, mean: np.ndarray, covari
     return np.array([centroid_part, average_part])
 
 
-def _start(algorithm: Algorithm, quadratic: Quadratic) -> np.ndarray:
-    """The state before the first round, from the shifted origin: every agent's model is zero."""
+def _start(algorithm: Algorithm, quadratic: Quadratic, size: int) -> np.ndarray:
+    """The state before the first round, from the shifted origin: every agent's model is zero, and no noise was added yet."""
     K, d = quadratic.offset.shape
     blocks = [np.asarray(leaf, dtype=float) - quadratic.shift for leaf in state_blocks(algorithm.init(np.zeros(d)))]
-    return np.concatenate([np.tile(block, K) for block in blocks])
+    models = np.concatenate([np.tile(block, K) for block in blocks])
+    return np.concatenate([models, np.zeros(size - len(models))])
 
 
 def _flat(form: LinearRound) -> tuple[np.ndarray, ...]:

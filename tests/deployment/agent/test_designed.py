@@ -92,18 +92,21 @@ def test_factors_that_are_no_whole_multiples_are_refused_with_what_to_do():
 
 def test_a_generator_and_sources_of_three_are_refused():
     joint = sv.noise.designed(LAW, joint=np.eye(5) + 0.1)
-    assert "no party is one" in refused(joint)
+    assert "drawn by a generator" in refused(joint)
     base = SCHEMES["designed"]
 
     def of_three(links):
         made = base.spread(links)
-        return made._replace(owners=np.concatenate([made.owners, np.where(made.owners[:, :1] == 0, 2, -1)], axis=1))
+        third = np.where((made.owners == (0, 1)).all(axis=1), 2, -1)
+        return made._replace(owners=np.column_stack([made.owners, third]))
 
-    assert "keys of pairs alone" in refused(base._replace(spread=of_three))
+    assert "the keys of parties are keys of two" in refused(base._replace(spread=of_three))
 
 
-def test_noise_of_earlier_rounds_is_refused():
-    assert "earlier rounds" in refused(SCHEMES["designed"]._replace(memory=np.full((1, 1, 1), 0.3)))
+def test_noise_of_earlier_rounds_and_maps_that_change_are_refused():
+    noise = SCHEMES["designed"]
+    assert "earlier rounds" in refused(noise._replace(memory=np.full((1, 1, 1), 0.3)))
+    assert "one map for all rounds" in refused(noise._replace(turns=(noise.spread, noise.spread)))
 
 
 @pytest.mark.parametrize("kind", ["dropout", "random pair"])

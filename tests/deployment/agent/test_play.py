@@ -25,7 +25,7 @@ from deployment.agent.recursion import Table, reference
 # What is refused, and the words of the reason.
 REFUSED = {
     "central": "noise is added by a relay that everybody trusts",
-    "local_graph_homomorphic": "can be left with one|cannot be carried|stops adding noise",
+    "local_graph_homomorphic": "can be left with one|cannot be carried|stops adding noise|needs at least two active",
     "graph_homomorphic": "cannot be carried|stops adding noise",
     "designed": "links come and go by a coin|does not cancel when only some|stops adding noise",
     "gopa": "does not cancel when only some|stops adding noise",

@@ -15,6 +15,7 @@ from sottovoce.accounting.linear_view.released_model import ReleasedView, reads_
 from sottovoce.accounting.linear_view.value import LinearValue
 from sottovoce.accounting.linear_view.worst_direction import best_pattern
 from sottovoce.linear import BoundExchange, BoundRound, NetworkRound, Rounds, SystemRound, network_round, observed_round
+from sottovoce.noise import shared_sources
 from sottovoce.observers import View
 
 LARGEST_WORK = 2e11  # multiplications beyond which the view is not computed: about half a minute
@@ -87,7 +88,7 @@ def _splits(rounds: Rounds, view: View) -> bool:
 def _own_sources(exchange: BoundExchange) -> bool:
     """Whether every source has one owner, and reaches nothing but its links and its own copy."""
     links, noise = exchange
-    if (noise.owners[:, 1] >= 0).any():
+    if shared_sources(noise.owners).any():
         return False
     on_link, on_own = noise.link_value != 0, noise.self_value != 0
     sent = noise.owners[noise.link_source[on_link], 0] == links.senders[noise.link_index[on_link]]
@@ -109,7 +110,7 @@ def _agent_by_agent(networks: list[NetworkRound], rounds: Rounds, agents: np.nda
 
 
 def _alike(network: NetworkRound, bound: BoundRound) -> list[bytes]:
-    """Of every agent all that its own system depends on: the weight of its own copy, and its sources on its links and in its own copy."""
+    """Of every agent all that its own system depends on: the weight of its own copy, its sources on its links and in its own copy, its memory."""
     (links, noise), K = bound.exchanges[0], network.num_agents
     owner = noise.owners[:, 0]
     order = np.argsort(owner, kind="stable")
@@ -137,7 +138,9 @@ def _alike(network: NetworkRound, bound: BoundRound) -> list[bytes]:
     sent = np.bincount(links.senders[active], minlength=K)
     held = np.bincount(owner[owner >= 0], minlength=K)
     head = np.stack([links.self_weights, sent, held], axis=1)
-    return [head[p].tobytes() + entry[ends[p] : ends[p + 1]].tobytes() for p in range(K)]
+    return [
+        head[p].tobytes() + bound.remembered[:, p].tobytes() + entry[ends[p] : ends[p + 1]].tobytes() for p in range(K)
+    ]
 
 
 def _one_agent(networks: list[NetworkRound], rounds: Rounds, agent: int) -> list[SystemRound]:

@@ -10,6 +10,7 @@ from sottovoce.accounting.proofs import (
     laplace_rounds,
     masked_averages,
     no_noise,
+    noise_with_memory,
     random_links,
     relay_averages,
     secret_agents,
@@ -20,7 +21,14 @@ from sottovoce.accounting.proofs import (
 )
 
 # How what agents send is accounted; the first that applies.
-WAYS = (walk_hops.WAY, gradient_noise.WAY, random_links.WAY, relay_averages.WAY, sent_messages.WAY)
+WAYS = (
+    noise_with_memory.WAY,
+    walk_hops.WAY,
+    gradient_noise.WAY,
+    random_links.WAY,
+    relay_averages.WAY,
+    sent_messages.WAY,
+)
 
 PROOFS = (
     no_noise.PROOF,

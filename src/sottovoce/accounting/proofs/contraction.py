@@ -86,5 +86,7 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
 
 
 PROOF = Proof(
-    "contraction", where=frozenset({"final model alone", "bound rounds", "Gaussian", "promise"}), states=states
+    "contraction",
+    where=frozenset({"final model alone", "bound rounds", "Gaussian", "promise", "fresh noise"}),
+    states=states,
 )

@@ -47,7 +47,7 @@ class SentValues(NamedTuple):
     most: np.ndarray | None
     parts: np.ndarray  # int: how many sources share what a message costs, each paying as much; 0: not known
     one_source_each: bool  # one source per agent and round, as sent
-    pairs: bool  # some sources are shared by two agents
+    pairs: bool  # some sources reach the messages of several agents: they share them, or a generator draws them
 
     def attained(self, agent: int) -> bool:
         """Whether an attack is known that succeeds as well as the value says."""
@@ -114,6 +114,8 @@ class Evidence:
         held = {
             "no noise": asked.noise.law is None,
             "noise": asked.noise.law is not None,
+            "memory": asked.noise.memory is not None,
+            "fresh noise": asked.noise.memory is None,
             "walk": asked.algorithm.walks,
             "relay": asked.topology.relay,
             "masks": asked.masked,
@@ -172,6 +174,13 @@ class Evidence:
                 f"that is not drawn would show it without noise. Let all agents take part, or keep nothing but what is received."
             )
         return rounds
+
+    @cached_property
+    def generated(self) -> bool:
+        """Whether a generator draws noise, of which agents know the sums that they add."""
+        if self.rounds is None:
+            return False
+        return any(exchange.noise.of_generator.any() for one in self.rounds.distinct for exchange in one.exchanges)
 
     @cached_property
     def steps(self) -> list[Step] | None:

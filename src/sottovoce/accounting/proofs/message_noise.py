@@ -10,6 +10,9 @@ are read, the sources must differ by -C^+ u_p d, at a price of
 
 and infinity if u_p is not in the range of C. p's own copy then carries the fraction s_p of that shift, so that d lives on in p's
 state with the factor rho_p = a_pp (1 - s_p). Noise in the own copy that no message shows is given to the observer as well.
+
+Sources that a generator draws are known to nobody; a member knows the sum that it adds itself. So the members' rows stay in C: knowing n_M besides
+all messages is knowing their rows without a message, and Cov(n_H | n_M)^-1 = [Sigma^-1]_HH. The price of p is the same for every coalition.
 """
 
 from typing import NamedTuple
@@ -19,7 +22,7 @@ from scipy import sparse
 
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import BoundExchange, noise_rows
-from sottovoce.noise import known_sources, own_copy_is_the_message
+from sottovoce.noise import known_sources, own_copy_is_the_message, shared_sources
 
 ROUNDING = 64 * np.finfo(float).eps  # per term, of the numbers that go into a sum or a decomposition
 BLUR = 8 * np.finfo(float).eps  # of the largest eigenvalue or singular value: how far the others may be off
@@ -48,8 +51,10 @@ def sent_noise(exchange: BoundExchange, known: np.ndarray, *, pure: bool, own_co
     owners = exchange.noise.owners
     # A relay's noise is added after the messages were sent: whoever reads them reads them without it.
     removed = known_sources(owners, known) | exchange.noise.of_relay
+    if exchange.noise.of_generator.any():
+        _refuse_generator(exchange, pure=pure)
     if pure:  # a sum of Laplace variables has no simple price: the shared ones are given to the observer
-        removed = removed | (owners[:, 1] >= 0)
+        removed = removed | shared_sources(owners)
     single = _single(exchange, removed, pure=pure, own_copy_seen=own_copy_seen)
     if single is not None:
         return single
@@ -61,6 +66,19 @@ def sent_noise(exchange: BoundExchange, known: np.ndarray, *, pure: bool, own_co
     if own_copy_is_the_message(exchange.noise, exchange.links):
         return _one_row_per_agent(exchange, removed, known, own_copy_seen=own_copy_seen)
     return _general(exchange, removed, own_copy_seen)
+
+
+def _refuse_generator(exchange: BoundExchange, *, pure: bool) -> None:
+    """What members know of a generator's noise is a row of C only where own copies are messages, and has a price under Gaussian laws."""
+    if pure:
+        raise UnsupportedClaim(
+            "a generator draws this noise with a Laplace law, and what agents know of it are sums, which have no exact price. Use a Gaussian law."
+        )
+    if not own_copy_is_the_message(exchange.noise, exchange.links):
+        raise UnsupportedClaim(
+            "a generator draws this noise, and own copies carry another noise than the messages, for which nothing is proved. Let every agent use "
+            "what it sent."
+        )
 
 
 def _single(exchange: BoundExchange, removed: np.ndarray, *, pure: bool, own_copy_seen: bool) -> SentNoise | None:
@@ -76,7 +94,7 @@ def _single(exchange: BoundExchange, removed: np.ndarray, *, pure: bool, own_cop
         np.bincount(link, minlength=E).max(initial=0) <= 1 and np.bincount(own_agent, minlength=K).max(initial=0) <= 1
     )
     theirs = (noise.owners[source, 0] == links.senders[link]).all() and (noise.owners[own_source, 0] == own_agent).all()
-    shared = (noise.owners[source, 1] >= 0).any() or (noise.owners[own_source, 1] >= 0).any()
+    shared = shared_sources(noise.owners[source]).any() or shared_sources(noise.owners[own_source]).any()
     if not alone or not theirs or shared:
         return None
     carried = np.zeros(E)

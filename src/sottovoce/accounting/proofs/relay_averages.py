@@ -33,6 +33,10 @@ def average_values(evidence: Evidence) -> SentValues | None:
     assert rounds is not None
     if not seen_through_relay(rounds, asked.view, relay=asked.topology.relay):
         return None
+    if (
+        evidence.generated and asked.view.members.any()
+    ):  # sums that members know are no sources; what was sent covers them
+        return None
     if asked.sampling is None:
         return broadcast_values(rounds, asked.view, evidence.placed, pure=asked.pure)
     if not asked.noise.needs_relay:  # who does not take part adds no noise

@@ -21,6 +21,7 @@ from sottovoce.accounting.proofs.words import known_draw
 from sottovoce.accounting.tradeoff import GaussianTradeoff, PureTradeoff, Tradeoff
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds
+from sottovoce.noise import shared_sources
 from sottovoce.observers import View
 
 
@@ -37,15 +38,26 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
         value=value,
         validity="exact" if exact else "sent-messages",
         reason=why_exact(evidence, agent) if exact else why_sent(evidence, agent),
-        section="Readers of every message" if exact else "Sent messages",
+        section=_section(evidence, exact=exact),
         promised=bool(sent.promised[agent]) or asked.growth_is_promised,
         others=rests_on_others(evidence),
         premises=known_draw(asked),
     )
 
 
+def _section(evidence: Evidence, *, exact: bool) -> str:
+    if "memory" in evidence.kinds:
+        return "Noise with memory"
+    return "Readers of every message" if exact else "Sent messages"
+
+
 def why_exact(evidence: Evidence, agent: int) -> str:
     """The proof in a sentence, where what is read leaves nothing but fresh noise."""
+    if "memory" in evidence.kinds:
+        return (
+            f"Given what the observer ({evidence.asked.observer}) has read, noise of earlier rounds can be taken out of every message, and agent "
+            f"{agent}'s contributions are hidden by the fresh noise of their own rounds and of those from which it is taken out."
+        )
     return f"Given what the observer ({evidence.asked.observer}) has read, agent {agent}'s next contribution is hidden by fresh noise alone."
 
 
@@ -80,7 +92,7 @@ def message_values(evidence: Evidence) -> SentValues:
     if view.final_model and not combined:
         plain, promised = _with_final_model(plain, rounds, found, evidence.agents), None
     values = values_of_bounds(plain, pure=pure, same_model=asked.same_model, other=promised)
-    pairs = _pairs_share_sources(rounds)
+    pairs = _noise_is_shared(rounds)
     reads_all = evidence.steps is not None and view.every_message and not rounds.projected
     going_on = (found.feedback == 0).all(axis=(0, 1))
     unreleased = not view.final_model
@@ -95,8 +107,9 @@ def message_values(evidence: Evidence) -> SentValues:
     )  # fmt: skip
 
 
-def _pairs_share_sources(rounds: Rounds) -> bool:
-    return any((exchange.noise.owners[:, 1] >= 0).any() for bound in rounds.distinct for exchange in bound.exchanges)
+def _noise_is_shared(rounds: Rounds) -> bool:
+    maps = [exchange.noise for bound in rounds.distinct for exchange in bound.exchanges]
+    return any(shared_sources(one.owners).any() or one.of_generator.any() for one in maps)
 
 
 def _bounds(evidence: Evidence, rounds: Rounds, found: Protection) -> tuple[Bounds, Bounds | None]:

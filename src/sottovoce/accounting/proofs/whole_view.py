@@ -37,6 +37,6 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
 
 PROOF = Proof(
     "whole view",
-    where=frozenset({"Gaussian", "bound rounds", "tight rounds", "more than messages may be known"}),
+    where=frozenset({"Gaussian", "bound rounds", "tight rounds", "more than messages may be known", "fresh noise"}),
     states=states,
 )

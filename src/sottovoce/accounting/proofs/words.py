@@ -8,6 +8,11 @@ from sottovoce.accounting.question.participation import Poisson, describe_partic
 from sottovoce.observers import View
 from sottovoce.problems import unit_in_words
 
+GENERATOR_TRUSTED = (
+    "a trusted generator draws noise for all agents, tells every agent the sum that it adds itself and nothing else, and takes no part in the observer: "
+    "from the generator nothing is hidden"
+)
+
 
 def why_clear(evidence: Evidence, agent: int) -> str:
     """Why nothing is promised."""
@@ -86,7 +91,9 @@ def assumptions(evidence: Evidence, agent: int, stated: Statement) -> tuple[str,
     """What a finite guarantee rests on."""
     asked = evidence.asked
     made = [_of_sensitivity(asked, agent), _of_noise(evidence), *_of_participation(asked)]
-    if evidence.sent.pairs or stated.others:
+    if evidence.generated:
+        made.append(GENERATOR_TRUSTED)
+    if evidence.sent.pairs or evidence.generated or stated.others:
         made.append("agents outside the observer follow the protocol")
     losses = asked.losses if asked.local is None else asked.local.losses
     if stated.promised and losses is not None:
@@ -130,9 +137,12 @@ def _of_noise(evidence: Evidence) -> str:
     noise = evidence.asked.noise
     owner = "the relay, which is trusted and reads every message" if noise.needs_relay else "its owner"
     often = "gradient" if noise.in_gradients else "round"
-    return f"noise is fresh in every {often} and secret to " + (
-        "the pairs who share it" if evidence.sent.pairs else owner
-    )
+    fresh = f"noise is fresh in every {often}"
+    if noise.memory is not None:
+        fresh = "noise is drawn freshly in every round, enters again in later rounds with factors that all may know,"
+    if evidence.generated:
+        return f"{fresh} and every agent keeps to itself what it was told of it and what it draws"
+    return f"{fresh} and secret to " + ("the agents who share it" if evidence.sent.pairs else owner)
 
 
 def _of_participation(asked: Asked) -> list[str]:

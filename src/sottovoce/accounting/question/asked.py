@@ -122,7 +122,7 @@ def ask(topology: Topology, algorithm: Algorithm, noise: Noise, observer: Observ
     if algorithm.clipped_update is not None and not noise.in_gradients:
         check_clipped_update(algorithm.clipped_update.clip, noise, sensitivity, question)
     seen = view(observer, *exchange_topologies(algorithm, topology))
-    check_together(topology, algorithm, noise, rounds=question.rounds)
+    check_together(topology, algorithm, noise, rounds=question.rounds, remembers=True)
     _check_colluding(observer, algorithm, topology.num_agents)
     # What is published stands on a board for all; who is silent adds no noise to a model, which follows from the board.
     if algorithm.aggregation is not None and (observer.sees_messages or algorithm.sampling is not None):
@@ -175,9 +175,19 @@ def _check_kind(algorithm: Algorithm, noise: Noise, sensitivity: np.ndarray, que
             f"participation = {participation!r}: on a walk an agent takes part when it holds the token. Leave it out; limit the contributions "
             f"of sv.algorithms.random_walk instead."
         )
+    _check_memory_is_accounted(noise, participation)
     if isinstance(participation, Poisson) and not isinstance(noise.law, Gaussian):
         raise UnsupportedClaim(
             "Poisson sampling is accounted for Gaussian noise only. Use a Gaussian law, or another participation."
+        )
+
+
+def _check_memory_is_accounted(noise: Noise, participation: Participation) -> None:
+    if noise.memory is not None and (isinstance(participation, Poisson) or not isinstance(noise.law, Gaussian)):
+        raise UnsupportedClaim(
+            f"'{noise.name}' adds noise of earlier rounds again, which is accounted for the law Gaussian and rounds of taking part that are fixed in "
+            f"advance; given the law {type(noise.law).__name__} and participation = {participation!r}. Use sv.noise.Gaussian and 'every-round', 'once' "
+            f"or sv.accounting.cyclic(times, gap)."
         )
 
 

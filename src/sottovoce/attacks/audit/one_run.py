@@ -40,7 +40,7 @@ from sottovoce.attacks.bounds.lower_bound import shuffled
 from sottovoce.attacks.likelihood import MatchedFilter, matched_filter
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.linear import check_parts, exchange_topologies
-from sottovoce.noise import Gaussian, Laplace, Law, Noise, bind
+from sottovoce.noise import Gaussian, Laplace, Law, Noise, bind, shared_sources
 from sottovoce.numbers import checked, chosen, per_agent, whole
 from sottovoce.observers import Observer, view
 from sottovoce.problems import Adjacency, ConvexSmooth, CustomLoss, Unit, custom_loss
@@ -285,10 +285,12 @@ def _reads_uplinks(run: CanaryRun) -> bool:
     averaged = len(algorithm.exchanges) == 1 and algorithm.exchanges[0].silent is not None and not algorithm.aggregation
     federated = run.topology.relay and isinstance(run.topology.schedule, Static)
     own_law = isinstance(noise.law, Gaussian | Laplace) and not noise.in_gradients
-    if not all((federated, seen.every_message, averaged, own_law)) or (noise.factors(run.rounds) == 0).any():
+    if not all((federated, seen.every_message, averaged, own_law, not noise.turns)):
+        return False
+    if (noise.factors(run.rounds) == 0).any():
         return False
     bound = bind(noise, run.topology.active_links())
-    alone = np.array_equal(bound.owners, np.stack([agents, np.full_like(agents, -1)], axis=1))
+    alone = np.array_equal(bound.owners[:, 0], agents) and not shared_sources(bound.owners).any()
     own = np.array_equal(bound.self_index, agents) and np.array_equal(bound.self_source, agents)
     return bool(alone and own and (bound.self_value == 1.0).all())
 

@@ -8,8 +8,7 @@ Own noise. A link carries m + sum_s v_s Z_s with m the message in units and Z_s 
     links carry different multiples of one source                refused: a fraction of a whole number is none, and rounded anew on every link the
                                                                  noise would not be the one that the accountant knows
 
-Sources that two agents share are drawn by both, at the same scale and from the same key, so both get the same whole numbers. Parties have keys of
-their own and of pairs, and no others: sources of three agents and of a generator are refused.
+Sources that two agents share are drawn by both, at the same scale and from the same key, so both get the same whole numbers.
 
 Masks. Where a scheme promises that its noise cancels at every receiver, what is sent is weighed by the SENDER, round(2^f a_lk psi_l), and the
 receiver adds up modulo 2^64. Sources are replaced by words that are uniform modulo 2^64, known to the pair that shares them; one of the
@@ -23,7 +22,7 @@ import numpy as np
 
 from sottovoce.deployment.terms import multiples
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.noise import GENERATOR, RELAY, Noise, NoiseMap
+from sottovoce.noise import RELAY, Noise, NoiseMap
 from sottovoce.topologies import ActiveLinks
 
 SAME = 1e-12  # relative difference of multiples that count as equal: what dividing and multiplying by a weight leaves
@@ -69,17 +68,6 @@ def perturbation(noise: Noise, bound: NoiseMap, links: ActiveLinks) -> Perturbat
 def _check_owners(noise: Noise, entries: NoiseMap, links: ActiveLinks) -> None:
     users = np.concatenate([links.senders[entries.link_index], entries.self_index])
     owners = entries.owners[np.concatenate([entries.link_source, entries.self_source])]
-    if (owners[:, 0] == GENERATOR).any():
-        raise IncompatibleChoice(
-            f"the noise of '{noise.name}' is drawn by a generator that tells every agent its own sum and nothing else, and no party is one. Use "
-            f'noise of pairs, such as a design with keys = "edges" or "pairs".'
-        )
-    if (owners[:, 2:] >= 0).any():
-        shared = owners[(owners[:, 2:] >= 0).any(axis=1)][0]
-        raise IncompatibleChoice(
-            f"'{noise.name}' has a source that agents {shared[shared >= 0].tolist()} share, and parties have keys of pairs alone. Use noise whose sources "
-            f'have two owners at most, such as a design with keys = "edges" or "pairs".'
-        )
     knows = (owners == users[:, None]).any(axis=1) | (owners[:, 0] == RELAY)
     if not knows.all():
         row = int(np.argmin(knows))

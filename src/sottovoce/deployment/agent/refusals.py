@@ -5,10 +5,10 @@ from importlib.util import find_spec
 import numpy as np
 
 from sottovoce.deployment.agent.perturbation import perturbation
-from sottovoce.deployment.terms import PublicRun
+from sottovoce.deployment.terms import PublicRun, bind_among_parties, refuse_unlike_rounds
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import centroid, check_hand_over, check_together, exchange_topologies
-from sottovoce.noise import L2Laplace, bind
+from sottovoce.noise import L2Laplace
 from sottovoce.topologies import Listed, Static
 
 
@@ -30,11 +30,7 @@ def check_deployable(run: PublicRun, *, relay_trusted: bool) -> None:
         )
     _refuse_walk_and_masked_sums(run)
     _refuse_law(run)
-    if run.noise.memory is not None:
-        raise IncompatibleChoice(
-            f"'{run.noise.name}' adds noise of earlier rounds again. A party that goes on after a crash draws anew what it had not sent, and fractions of "
-            f'earlier whole numbers are none: among parties every round has noise of its own. Use time = "white" or "schedule".'
-        )
+    refuse_unlike_rounds(run.noise)
     check_together(run.topology, run.algorithm, run.noise, rounds=run.rounds)
     check_hand_over(run.algorithm, run.noise, run.topology, run.rounds)
     _refuse_links(run)
@@ -80,7 +76,7 @@ def _refuse_sources(run: PublicRun) -> None:
     for used, perron in zip(exchange_topologies(run.algorithm, run.topology), weighing, strict=True):
         for one in used.listed() if isinstance(used.schedule, Static | Listed) else ():
             links = one.active_links()._replace(perron=perron)
-            perturbation(run.noise, bind(run.noise, links), links)
+            perturbation(run.noise, bind_among_parties(run.noise, links), links)
 
 
 def _refuse_links(run: PublicRun) -> None:

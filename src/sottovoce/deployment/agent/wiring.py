@@ -13,10 +13,10 @@ import numpy as np
 from sottovoce.deployment.agent.perturbation import Perturbation, perturbation
 from sottovoce.deployment.agent.refusals import check_deployable
 from sottovoce.deployment.integers import Lattice, rounded
-from sottovoce.deployment.terms import Coin, PublicRun
+from sottovoce.deployment.terms import Coin, PublicRun, bind_among_parties
 from sottovoce.errors import ConfigError
 from sottovoce.linear import centroid, exchange_topologies
-from sottovoce.noise import RELAY, bind
+from sottovoce.noise import RELAY
 from sottovoce.topologies import ActiveLinks, Dropout, Listed, RandomPair, Topology
 
 ROOM = 2  # words, own copies and noisy gradients stay within so many times the bound of the lattice, which the rounding charge counts on
@@ -163,7 +163,7 @@ class Wiring:
 
     def _bound_to(self, exchange: int, links: ActiveLinks) -> Bound:
         links = links._replace(perron=self._weighing[exchange])
-        return Bound(links, perturbation(self.run.noise, bind(self.run.noise, links), links))
+        return Bound(links, perturbation(self.run.noise, bind_among_parties(self.run.noise, links), links))
 
     def _links(self, topology: Topology, place: int) -> ActiveLinks:
         if isinstance(topology.schedule, Dropout):

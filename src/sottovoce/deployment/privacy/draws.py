@@ -14,9 +14,9 @@ import numpy as np
 from sottovoce.accounting.gopa.integers import largest_precision, shared_noise_total_variation
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.deployment.integers import Lattice, rounded
-from sottovoce.deployment.terms import MOST_MULTIPLE, PublicRun, multiples
+from sottovoce.deployment.terms import MOST_MULTIPLE, PublicRun, bind_among_parties, multiples
 from sottovoce.linear import BoundExchange, exchange_topologies
-from sottovoce.noise import Gaussian, bind, known_sources, shared_sources
+from sottovoce.noise import Gaussian, known_sources, shared_sources
 from sottovoce.topologies import ActiveLinks, Listed, RandomPair
 
 
@@ -26,7 +26,7 @@ def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -
     if run.noise.in_gradients:
         return _draws(run, stds, np.full(run.rounds, run.algorithm.gradients_per_round), 1.0)
     if evidence.rounds is None:  # links drawn at random: the most that any pattern of them draws
-        drawn = [BoundExchange(links, bind(run.noise, links)) for links in patterns(run, agent)]
+        drawn = [BoundExchange(links, bind_among_parties(run.noise, links)) for links in patterns(run, agent)]
         counted = [_of_round((one,), evidence.asked.view.members, agent) for one in drawn]
         most = max(one[0] for one in counted)
         return _draws(run, stds, np.full(run.rounds, run.exchanges * most), max(one[1] for one in counted))
@@ -75,7 +75,7 @@ def largest(run: PublicRun, lattice: Lattice, agent: int) -> tuple[float, int]:
     if law is None:
         return 0.0, 0
     for links in patterns(run, agent):
-        noise = bind(run.noise, links)
+        noise = bind_among_parties(run.noise, links)
         several = max(several, int(np.bincount(noise.link_index).max(initial=0)))
         multiple = max(multiple, float(np.abs(noise.link_value).max(initial=0.0)))
         # A whole multiple k of a draw is larger by less than k units than a draw at k times the size could be.
@@ -88,7 +88,7 @@ def own_sizes(run: PublicRun, agent: int) -> tuple[float, float]:
     """The smallest and the largest factor with which links carry a source of one agent's own; (1, 1) where they carry none."""
     found = []
     for links in patterns(run, agent):
-        noise = bind(run.noise, links)
+        noise = bind_among_parties(run.noise, links)
         factor = np.abs(np.asarray(noise.link_value))[~shared_sources(noise.owners)[noise.link_source]]
         found += factor[factor > 0].tolist()
     return (min(found), max(found)) if found else (1.0, 1.0)
@@ -98,7 +98,7 @@ def largest_fraction(run: PublicRun, agent: int) -> float:
     """The largest factor, beside 0 and 1, with which an own copy carries a source, over what links may be up."""
     found = 0.0
     for links in patterns(run, agent):
-        noise = bind(run.noise, links)
+        noise = bind_among_parties(run.noise, links)
         own = np.abs(np.asarray(noise.self_value)[noise.self_index == agent])
         found = max(found, float(own[own != 1.0].max(initial=0.0)))
     return found

@@ -29,9 +29,9 @@ from sottovoce.deployment.privacy.cost import Cost
 from sottovoce.deployment.privacy.gradients import GradientArithmetic, gradient_arithmetic
 from sottovoce.deployment.privacy.imperfect import ImperfectTradeoff
 from sottovoce.deployment.privacy.round_costs import SLACK, RoundCosts, round_costs
-from sottovoce.deployment.terms import PublicRun
+from sottovoce.deployment.terms import PublicRun, bind_among_parties
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.noise import L2Laplace, bind, shared_sources
+from sottovoce.noise import L2Laplace, shared_sources
 from sottovoce.numbers import whole
 from sottovoce.observers import Observer
 from sottovoce.problems import Adjacency, Problem, Sensitivity, Unit
@@ -341,7 +341,9 @@ def _coalitions(run: PublicRun, agent: int, others: tuple[int, ...], collude: Co
 
 
 def _pairs_share_sources(run: PublicRun, agent: int) -> bool:
-    return any(bool(shared_sources(bind(run.noise, links).owners).any()) for links in draws.patterns(run, agent))
+    return any(
+        bool(shared_sources(bind_among_parties(run.noise, links).owners).any()) for links in draws.patterns(run, agent)
+    )
 
 
 def _in_words(run: PublicRun, collude: Collude, relay_trusted: bool, released_to: ReleasedTo) -> str:

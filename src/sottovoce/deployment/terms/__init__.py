@@ -14,6 +14,7 @@ from sottovoce.deployment.terms.agreement import (
 from sottovoce.deployment.terms.canonical_bytes import Plain
 from sottovoce.deployment.terms.coin import Coin, PublicCoin
 from sottovoce.deployment.terms.differences import differences
+from sottovoce.deployment.terms.pair_sources import bind_among_parties, refuse_unlike_rounds
 from sottovoce.deployment.terms.public_run import PublicRun, without_masks
 from sottovoce.deployment.terms.rebuilding import topology_of
 from sottovoce.deployment.terms.resolving import Declared, agreement_of, model_digest
@@ -37,11 +38,13 @@ __all__ = [
     "PublicRun",
     "RoundLinks",
     "agreement_of",
+    "bind_among_parties",
     "check_exclusion",
     "differences",
     "in_whole_multiples",
     "model_digest",
     "multiples",
+    "refuse_unlike_rounds",
     "successor",
     "topology_of",
     "without_masks",

@@ -27,10 +27,11 @@ from sottovoce.deployment.terms.agreement import (
 )
 from sottovoce.deployment.terms.agreement_faults import FORMAT
 from sottovoce.deployment.terms.canonical_bytes import Plain
+from sottovoce.deployment.terms.pair_sources import bind_among_parties
 from sottovoce.deployment.terms.public_run import PublicRun
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import exchange_topologies
-from sottovoce.noise import Gaussian, L2Laplace, Laplace, Law, Noise, bind
+from sottovoce.noise import Gaussian, L2Laplace, Laplace, Law, Noise
 from sottovoce.topologies import ActiveLinks, Dropout, Listed, RandomPair, Topology, Walk
 
 _LAWS: Mapping[type[Law], Literal["gaussian", "laplace", "l2_laplace"]] = {
@@ -252,7 +253,7 @@ def _map_digests(noise: Noise, topology: Topology) -> list[str]:
 
 
 def _map_digest(noise: Noise, links: ActiveLinks) -> str:
-    bound = bind(noise, links)
+    bound = bind_among_parties(noise, links)
     digest = hashlib.sha256(b"sottovoce/noise-map/1\n")
     for name, part in bound._asdict().items():
         array = np.asarray(part)

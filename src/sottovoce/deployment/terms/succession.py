@@ -17,12 +17,13 @@ from dataclasses import replace
 import numpy as np
 
 from sottovoce.deployment.terms.agreement import Agreement, Continuation, Network, RoundLinks
+from sottovoce.deployment.terms.pair_sources import bind_among_parties
 from sottovoce.deployment.terms.public_run import PublicRun
 from sottovoce.deployment.terms.rebuilding import topology_of
 from sottovoce.deployment.terms.resolving import Declared, agreement_of
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import exchange_topologies
-from sottovoce.noise import bind
+from sottovoce.noise import shared_sources
 from sottovoce.topologies import Listed, Static, Topology
 
 _INSTEAD = 'Use lost_neighbour = "wait" or "stop", or noise that every agent adds for itself and keeps in its own copy: sv.noise.independent(law).'
@@ -62,7 +63,7 @@ def check_exclusion(run: PublicRun) -> None:
 
 def _shared(run: PublicRun) -> bool:
     rounds = run.topology.listed() if isinstance(run.topology.schedule, Listed) else (run.topology,)
-    return any(bool((bind(run.noise, one.active_links()).owners[:, 1] >= 0).any()) for one in rounds)
+    return any(bool(shared_sources(bind_among_parties(run.noise, one.active_links()).owners).any()) for one in rounds)
 
 
 def successor(

@@ -98,7 +98,7 @@ def draw(
     if "weight" not in held[0]:
         values = _values_of_round(plan, arrays, weights, round_)
         held = [{"source": h["source"], "weight": expand_present(h["present"], values[h["entry"]])} for h in held]
-    if plan.kind == "gathered":
+    if plan.kind in ("gathered", "sent"):
         z = draw_sources(law, keys, jnp.arange(plan.map.num_sources), dimension, dtype, lattice)
         return weighted_sum(plan.groups, held, z, None)
     parts = []
@@ -121,6 +121,8 @@ def share(
         return None
     if plan.kind == "broadcast":
         return Share(drawn, True, _after_of_round(plan, arrays, weights, round_))
+    if plan.kind == "sent":
+        return Share(drawn, True, None)
     if plan.kind == "aggregated":
         return Share(drawn, False, _std_of_round(plan, arrays, weights, round_))
     return Share(drawn, False, jnp.ones(drawn.shape[0], drawn.dtype))

@@ -8,6 +8,7 @@ With R the map from sources to receivers, already combined with the weights (noi
     aggregated   Gaussian sources that reach one receiver each: one draw per receiver with the summed variance, equal in law
     in place     any other law, sources that reach one receiver each, rows of nearly equal length: drawn where they are added up
     gathered     everything else: draw the sources once, then add them up along R
+    sent         noise with memory (remembered.py), where own copy and message carry the same: the sources that every agent adds to both, added up
 
 The choice looks at the map, never at the scheme's name. A run that draws every source (`Settings.draws`) aggregates nothing, so that its models
 are those of the map with the seed's sources.
@@ -20,13 +21,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.errors import IncompatibleChoice
-from sottovoce.noise import Gaussian, Noise, NoiseMap, bind, received_map
+from sottovoce.noise import (
+    Gaussian,
+    Noise,
+    NoiseMap,
+    bind,
+    check_owners,
+    cycle_length,
+    joined_owners,
+    received_map,
+    same_structure,
+)
 from sottovoce.simulation.rounds.links import LinkPlan, possible_links
 from sottovoce.simulation.rounds.neighbours import Group, group_by_width
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
 
 Array = Any
-Kind = Literal["nothing", "broadcast", "aggregated", "in place", "gathered"]
+Kind = Literal["nothing", "broadcast", "aggregated", "in place", "gathered", "sent"]
+MOST_ENTRIES = 20_000_000  # links of all rounds of a cycle whose maps differ
 MAX_WASTE = 1.15  # draws into padded places cost as much as real ones: in place only while they are few
 
 
@@ -62,13 +74,30 @@ def plan_noise(
         return Perturbation("broadcast", noise, noise_map, links), {"after": np.zeros(len(links.perron))}
     if not isinstance(plan.topology.schedule, Static | Listed):
         return _plan_random(noise, plan.topology, centroid, merges=merges)
-    every = [links._replace(perron=centroid) for links in possible_links(plan.topology)]
-    maps = [bind(noise, links) for links in every]
+    every = links_of_cycle(noise, [links._replace(perron=centroid) for links in possible_links(plan.topology)])
+    maps = [bind(noise, links, round_=place + 1) for place, links in enumerate(every)]
     if noise.law is None:
         return Perturbation("nothing", noise, maps[0], every[0]), {}
-    if isinstance(plan.topology.schedule, Static):
+    if noise.memory is not None:
+        return _plan_sent(noise, maps[0], every[0])
+    if len(every) == 1:
         return _plan_fixed(noise, maps[0], every[0], merges=merges)
     return _plan_listed(noise, maps, every, merges=merges)
+
+
+def links_of_cycle(noise: Noise, matrices: list[ActiveLinks]) -> list[ActiveLinks]:
+    """The links of every round until they and the maps of the scheme are the same again; where it has one map, the matrices themselves.
+
+    Raises:
+        IncompatibleChoice: so many that no table holds them.
+    """
+    rounds = cycle_length(noise, len(matrices))
+    if noise.turns and rounds * len(matrices[0].senders) > MOST_ENTRIES:
+        raise IncompatibleChoice(
+            f"'{noise.name}' has {len(noise.turns)} maps over {len(matrices)} matrices of {len(matrices[0].senders)} links, more than the simulator "
+            f"holds. Use fewer maps, or the same ones again."
+        )
+    return [matrices[place % len(matrices)] for place in range(rounds)]
 
 
 def _plan_fixed(
@@ -82,6 +111,15 @@ def _plan_fixed(
     coordinates = combined.tocoo()
     receivers, sources, values = coordinates.coords[0], coordinates.coords[1], coordinates.data
     return _plan_entries(noise, noise_map, links, receivers, sources, values, merges=merges)
+
+
+def _plan_sent(noise: Noise, noise_map: NoiseMap, links: ActiveLinks) -> tuple[Perturbation, dict[str, Any]]:
+    """What every agent adds to its message and its own copy alike, which linear/memory.py has checked."""
+    if _is_broadcast(noise_map, links):
+        return Perturbation("broadcast", noise, noise_map, links), {"after": _after(links, noise_map)}
+    groups = group_by_width(noise_map.self_index, noise_map.self_source, len(links.perron))
+    held = [{"source": g.source, "weight": noise_map.self_value[g.entry] * g.present} for g in groups]
+    return Perturbation("sent", noise, noise_map, links, groups), {"groups": held}
 
 
 def _plan_entries(
@@ -131,16 +169,18 @@ def _plan_listed(
     if all(_is_broadcast(m, links) for m, links in zip(maps, every, strict=True)):
         after = np.stack([_after(links, m) for m, links in zip(maps, every, strict=True)])
         return Perturbation("broadcast", noise, maps[0], every[0]), {"after": after}
-    if not all(same_structure(maps[0], m) for m in maps):
+    if not noise.turns and not all(same_structure(maps[0], m) for m in maps):
         raise IncompatibleChoice(
             f"the sources of '{noise.name}' differ between the listed matrices, which the simulator can only follow when the noise "
             f"cancels at every receiver. Use a scheme whose sources belong to agents or links, or a fixed topology."
         )
-    receivers, sources = _entries(maps[0], every[0])
-    values = np.stack(
-        [entry_values(m, links.weights, links.self_weights) for m, links in zip(maps, every, strict=True)]
-    )
-    return _plan_entries(noise, maps[0], every[0], receivers, sources, values, merges=merges)
+    joined, _ = joined_maps(maps)
+    receivers, sources = _entries(joined, every[0])
+    values = []
+    for place, links in enumerate(every):
+        one = joined._replace(link_value=joined.link_value[place], self_value=joined.self_value[place])
+        values.append(entry_values(one, links.weights, links.self_weights))
+    return _plan_entries(noise, joined, every[0], receivers, sources, np.stack(values), merges=merges)
 
 
 def _plan_random(
@@ -156,6 +196,7 @@ def _plan_random(
         jnp.asarray(links.self_weights),
     )
     noise_map = noise.spread(links)
+    check_owners(noise, noise_map, links)
     if noise.law is None:
         return Perturbation("nothing", noise, noise_map, links), {}
     if noise.promises:
@@ -179,12 +220,38 @@ def _is_broadcast(noise_map: NoiseMap, links: ActiveLinks) -> bool:
     )
 
 
-def same_structure(first: NoiseMap, second: NoiseMap) -> bool:
-    """Whether the same sources enter the same links and own copies, with whatever values."""
-    return all(
-        np.array_equal(getattr(first, name), getattr(second, name))
-        for name in ("owners", "link_index", "link_source", "self_index", "self_source")
-    )
+def joined_maps(maps: list[NoiseMap]) -> tuple[NoiseMap, np.ndarray | None]:
+    """One map for all rounds of a cycle, with values [n, m], and the sources [n, S] of each; a single map stays as it is."""
+    first = maps[0]
+    if len(maps) == 1:
+        return first, None
+    if all(same_structure(first, other) for other in maps[1:]):
+        stacked = first._replace(
+            link_value=np.stack([one.link_value for one in maps]), self_value=np.stack([one.self_value for one in maps])
+        )
+        return stacked, None
+    parts, start = [], 0  # every round has rows of its own among the sources
+    for one in maps:
+        parts.append(one._replace(link_source=one.link_source + start, self_source=one.self_source + start))
+        start += one.num_sources
+    owners, *columns = zip(*parts, strict=True)
+    joined = NoiseMap(joined_owners(owners), *(np.concatenate(column) for column in columns))
+    values = {
+        "link_value": _blocks([one.link_value for one in maps]),
+        "self_value": _blocks([one.self_value for one in maps]),
+    }
+    return joined._replace(**values), _blocks([np.ones(one.num_sources) for one in maps])
+
+
+def _blocks(parts: list[Any]) -> np.ndarray:
+    """[n, sum of lengths]: part i in row i, at its own place, and zeros elsewhere."""
+    lengths = [len(part) for part in parts]
+    table = np.zeros((len(parts), sum(lengths)))
+    start = 0
+    for row, part in enumerate(parts):
+        table[row, start : start + lengths[row]] = part
+        start += lengths[row]
+    return table
 
 
 def _after(links: ActiveLinks, noise_map: NoiseMap) -> Array:

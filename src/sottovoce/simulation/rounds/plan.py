@@ -10,11 +10,13 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import Centroid, centroid, exchange_topologies
 from sottovoce.noise import Noise
+from sottovoce.problems import Batch
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.draws import law_scale
 from sottovoce.simulation.rounds.links import LinkPlan, link_arrays, plan_links
 from sottovoce.simulation.rounds.metrics import NOTHING, Measured
 from sottovoce.simulation.rounds.perturbation import Perturbation, plan_noise
+from sottovoce.simulation.rounds.remembered import memory_table, remembering
 from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology, visits_before, walk_paths
 
@@ -34,6 +36,7 @@ class Plan(NamedTuple):
     exchange_noise: tuple[tuple[int, ...], ...]  # [algorithm][exchange] -> which use of noise
     metrics: tuple[str, ...]
     batch_size: int | None
+    batch: Batch | None
     dtype: Any
     keeps_models: bool = False  # every agent's model of every round
     fraction_bits: int | None = None  # sources are rounded to whole units of 2^-f; None: they are not
@@ -43,6 +46,11 @@ class Plan(NamedTuple):
     def shape(self) -> tuple[int, int]:
         """(K, d)."""
         return self.problem.num_agents, self.problem.dimension
+
+    @property
+    def remembering(self) -> list[int]:
+        """The positions of the schemes whose noise enters again in later rounds."""
+        return remembering(self.noises)
 
     @property
     def gradients(self) -> int:
@@ -119,6 +127,7 @@ def plan_comparison(
         exchange_noise=tuple(exchange_noise),
         metrics=measured.names,
         batch_size=settings.batch_size,
+        batch=settings.batch,
         dtype=dtype,
         keeps_models=measured.models,
         fraction_bits=settings.fraction_bits,
@@ -145,6 +154,8 @@ def _tables(plan: Plan, rounds: int) -> dict[str, Any]:
         "factors": [drawn * one.noisy_rounds(rounds) for one in plan.algorithms],
         "schedules": [[schedule.table(rounds) for schedule in one.schedules] for one in plan.algorithms],
     }
+    if plan.remembering:
+        tables["memory"] = memory_table(plan.noises, rounds, plan.shape[0])
     return tables if plan.fraction_bits is None else tables | {"scales": scales}
 
 
@@ -152,11 +163,14 @@ def run_arrays(
     problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], settings: Settings
 ) -> dict[str, Any]:
     """What a run reads of its seed and its data; all else in a program's arrays is the same for any seed and any records."""
-    arrays = {
+    arrays: dict[str, Any] = {
         "seed": random.seed_words(settings.seed),
         "data": dict(problem.arrays),
         "sizes": np.asarray(problem.sizes, np.int32),
     }
+    if settings.batch is not None:
+        positions, weights = settings.batch.table(problem.sizes)
+        arrays["turns"] = {"positions": positions, "weights": weights}
     if any(algorithm.walks for algorithm in algorithms):
         arrays["walk"] = _walk_arrays(topology, algorithms, settings)
     return arrays

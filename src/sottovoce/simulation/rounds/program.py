@@ -24,10 +24,18 @@ from sottovoce.simulation.rounds.draws import Lattice, Share, draw, same_draw, s
 from sottovoce.simulation.rounds.links import Hop, combine, hop_of_round, weights_of_round
 from sottovoce.simulation.rounds.materialise import materialise
 from sottovoce.simulation.rounds.metrics import measure
-from sottovoce.simulation.rounds.own import GradientNoise, Own, draw_gradient_noise, draw_records, side_by_side
+from sottovoce.simulation.rounds.own import (
+    GradientNoise,
+    Own,
+    draw_gradient_noise,
+    draw_records,
+    records_in_turn,
+    side_by_side,
+)
 from sottovoce.simulation.rounds.participants import draw_participants
 from sottovoce.simulation.rounds.perturbation import Perturbation
 from sottovoce.simulation.rounds.plan import Plan
+from sottovoce.simulation.rounds.remembered import fresh_of, no_past, what_is_added, with_latest
 
 Array = Any
 
@@ -39,10 +47,14 @@ class Drawn(NamedTuple):
     weights: list[Any]  # per links of the plan: None when fixed, else Weights or the hop
     records: tuple[Any, ...]  # per gradient of the round; empty: all records
     in_gradients: GradientNoise
+    turn: tuple[Any, ...] = ()  # the records whose turn it is, and their weights; empty: nobody's
 
 
 def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:
-    """The states before the first round: every model the first one, given or the problem's, one state per algorithm, leaves [K, d, S, R]."""
+    """The states before the first round: every model the first one, given or the problem's, one state per algorithm, leaves [K, d, S, R].
+
+    Where noise of earlier rounds enters again, what was added lately follows, one [lags, K, d, M, R] per algorithm.
+    """
     K, d = plan.shape
     lanes = (len(plan.noises), repeats)
     first = np.array(plan.problem.initial_model if plan.first is None else plan.first, plan.dtype)
@@ -53,12 +65,17 @@ def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:
             lambda x: np.broadcast_to(np.atleast_2d(np.asarray(x, plan.dtype))[:, :, None, None], (K, d, *lanes)), made
         )
 
-    return tuple(start(algorithm) for algorithm in plan.algorithms)
+    states = tuple(start(algorithm) for algorithm in plan.algorithms)
+    if not plan.remembering:
+        return states
+    return states + tuple(no_past(plan.noises, plan.shape, repeats, plan.dtype) for _ in plan.algorithms)
 
 
 def models_of(plan: Plan, states: tuple[Any, ...]) -> tuple[Array, ...]:
     """The models in the states, one [K, d, S, R] per algorithm."""
-    return tuple(algorithm.model(state) for algorithm, state in zip(plan.algorithms, states, strict=True))
+    return tuple(
+        algorithm.model(state) for algorithm, state in zip(plan.algorithms, states[: len(plan.algorithms)], strict=True)
+    )
 
 
 def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
@@ -126,7 +143,8 @@ def draw_round(plan: Plan, arrays: Any, t: Array, streams: Any, really: Array, r
     in_gradients = draw_gradient_noise(
         plan.noises, _lattices(plan, arrays, t), keys, t, steps=steps, shape=plan.shape, dtype=plan.dtype, really=really
     )
-    return Drawn(hop, weights, records, in_gradients)
+    turn = () if plan.batch is None else records_in_turn(plan.problem, plan.batch, arrays, t)
+    return Drawn(hop, weights, records, in_gradients, turn)
 
 
 def _lattices(plan: Plan, arrays: Any, t: Array) -> list[Lattice | None]:
@@ -140,7 +158,7 @@ def own_in_round(plan: Plan, arrays: Any, index: int, drawn: Drawn, t: Array, re
     factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
     in_gradients = side_by_side(drawn.in_gradients, factor)
     schedules = schedules_in_round(plan, arrays, index, t)
-    own = Own(plan.problem, arrays["data"], drawn.records, in_gradients, t, schedules=schedules)
+    own = Own(plan.problem, arrays["data"], drawn.records, in_gradients, t, schedules=schedules, turn=drawn.turn)
     if plan.algorithms[index].walks:
         adds = arrays["walk"]["adds"][index][repeats.astype(jnp.int32), t - 1]
         own = own._replace(share=(jnp.broadcast_to(adds, (plan.shape[0], *adds.shape)).astype(plan.dtype),))
@@ -159,28 +177,42 @@ def _round(
     weights = drawn.weights
     noise = _draw_noise(plan, arrays, weights, t, streams[random.NOISE], really)
 
-    new_states = []
-    for index, (algorithm, state) in enumerate(zip(plan.algorithms, states, strict=True)):
+    new_states, pasts = [], []
+    for index, (algorithm, state) in enumerate(zip(plan.algorithms, states[: len(plan.algorithms)], strict=True)):
         own, factor = own_in_round(plan, arrays, index, drawn, t, repeats)
         if algorithm.begin is not None:
             state = materialise(really, partial(own.apply, algorithm.begin, state))
         counts = draw_counts(plan, algorithm, t, streams[random.AGENTS], really, drawn.hop)
         for e, exchange in enumerate(algorithm.exchanges):
             use, links = plan.exchange_noise[index][e], plan.exchange_links[index][e]
-            shares = noise[use]
+            shares, again = noise[use], None
+            if plan.remembering:
+                past = states[len(plan.algorithms) + index]
+                again = remember(plan, arrays, shares, factor, past, t, really)
+                pasts.append(with_latest(past, again))
+                shares = [None if s in plan.remembering else share for s, share in enumerate(shares)]
 
             def send(
                 state: Any = state, exchange: Exchange = exchange, shares: Any = shares, factor: Array = factor,
-                own: Own = own, counts: Array | None = counts,
+                own: Own = own, counts: Array | None = counts, again: Array | None = again,
             ) -> Array:  # fmt: skip
                 sent = _add_before(own.apply(exchange.message, state), shares, factor)
+                sent = sent if again is None else sent.at[:, :, np.array(plan.remembering)].add(again)
                 return sent if counts is None else heard(own, exchange, state, sent, counts)
 
             received = combine(plan.links[links], arrays["links"][links], weights[links], materialise(really, send))
             received = _add_after(received, shares, factor)
             state = own.apply(exchange.update, state, received)
         new_states.append(state)
-    return tuple(new_states)
+    return (*new_states, *pasts)
+
+
+def remember(
+    plan: Plan, arrays: Any, shares: list[Share | None], factor: Array, past: Array, t: Array, really: Array
+) -> Array:
+    """[K, d, M, R] what is added in a round by the schemes whose noise enters again."""
+    factors = arrays["memory"][t - 1]
+    return materialise(really, lambda: what_is_added(fresh_of(shares, plan.remembering, factor), factors, past))
 
 
 def _draw_noise(

@@ -8,8 +8,8 @@ An ordinary run adds up noise before it draws it. A recorded one draws every sou
 it. Rows are in the order of `topology.links`, those of a federation in the order of the agents, sources in the order of the bound map: the rows
 and columns of linear/network.py.
 
-The matrices of a list can have different sources, as in local graph-homomorphic noise. Then every matrix has rows of its own among the sources,
-which are zero in the rounds of the others.
+The matrices of a list can have different sources, as in local graph-homomorphic noise, and so can the maps of a scheme that change from round to
+round. Then every matrix or map has rows of its own among the sources, which are zero in the rounds of the others.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import centroid, exchange_topologies
-from sottovoce.noise import RELAY, Noise, NoiseMap, bind, known_sources
+from sottovoce.noise import GENERATOR, RELAY, Noise, NoiseMap, bind, joined_owners, known_sources
 from sottovoce.observers import Observer, View, view
 from sottovoce.reprs import short_repr
 from sottovoce.simulation.rounds.links import possible_links
 from sottovoce.simulation.rounds.neighbours import Group, group_by_width
-from sottovoce.simulation.rounds.perturbation import same_structure
+from sottovoce.simulation.rounds.perturbation import joined_maps, links_of_cycle
 from sottovoce.simulation.views.masks import MaskPlan, plan_masks
 from sottovoce.topologies import ActiveLinks, Listed, Static, Topology, Walk
 
@@ -36,8 +36,9 @@ class Layout:
     Attributes:
         links: per exchange [E_o, 2] the (sender, receiver) of every message; the receiver of an uplink is `sv.noise.RELAY`. Under masks
             there is one uplink per agent, and what it holds is said in masks.py.
-        sources: per exchange [S_o, 2] who knows each source, as in a noise map. With noise in gradients one entry more, the last: the members
-            in order, for the first gradient of the round, then for the second, and so on.
+        sources: per exchange [S_o, w] who knows each source, as in a noise map. With noise in gradients one entry more, the last: the members
+            in order, for the first gradient of the round, then for the second, and so on. Sums that a generator has told members come after the
+            sources of their exchange, as (GENERATOR, member).
         broadcast: whether what a relay sends out is a part of the view.
         final_model: whether the centroid of the final models is.
         noisy_gradients: whether the last of `sources` is noise in gradients.
@@ -66,6 +67,9 @@ class Channel(NamedTuple):
     on_own: tuple[Group, ...]  # sources of every own copy
     gather: tuple[Group, ...]  # links of every receiver
     used: np.ndarray | None  # [n, S] the sources of each matrix of a list; None: all of them in every round
+    told: (
+        np.ndarray | None
+    )  # [n, members, S] the sums that a generator has told members, n as in the values; None: there is no generator
 
     @property
     def one_message(self) -> bool:
@@ -115,7 +119,7 @@ def plan_view(
 
 
 def _layout(algorithm: Algorithm, noise: Noise, sees: View, channels: tuple[Channel, ...], *, masked: bool) -> Layout:
-    sources = [channel.map.owners[channel.known] for channel in channels]
+    sources = [_known_names(channel, sees) for channel in channels]
     if noise.in_gradients:
         members = np.tile(np.flatnonzero(sees.members), algorithm.gradients_per_round)
         sources.append(np.stack([members, np.full_like(members, -1)], axis=1))
@@ -129,6 +133,15 @@ def _layout(algorithm: Algorithm, noise: Noise, sees: View, channels: tuple[Chan
     )
 
 
+def _known_names(channel: Channel, sees: View) -> np.ndarray:
+    """Who knows each source that is known, and whom each sum was told that is."""
+    owners: np.ndarray = channel.map.owners[channel.known]
+    if channel.told is None:
+        return owners
+    members = np.flatnonzero(sees.members)
+    return joined_owners([owners, np.stack([np.full_like(members, GENERATOR), members], axis=1)])
+
+
 def _names(channel: Channel) -> np.ndarray:
     """The (sender, receiver) of every message that is seen."""
     if channel.topology.relay:
@@ -137,11 +150,11 @@ def _names(channel: Channel) -> np.ndarray:
 
 
 def _channel(noise: Noise, topology: Topology, receivers: np.ndarray, sees: View, exchange: int) -> Channel:
-    every = [links._replace(perron=receivers) for links in _links_of_rounds(topology)]
+    every = links_of_cycle(noise, [links._replace(perron=receivers) for links in _links_of_rounds(topology)])
     drawn = not isinstance(topology.schedule, Static | Listed | Walk)
     # Promises on drawn links are checked where an ordinary run is planned; here the structure counts.
-    maps = [noise.spread(links) if drawn else bind(noise, links) for links in every]
-    joined, used = _joined(maps)
+    maps = [noise.spread(links) if drawn else bind(noise, links, round_=t + 1) for t, links in enumerate(every)]
+    joined, used = joined_maps(maps)
     owners = joined.owners
     known = known_sources(owners, sees.members) | ((owners[:, 0] == RELAY) & sees.every_message)
     uplinks = np.arange(topology.num_agents if sees.every_message else 0)
@@ -158,7 +171,17 @@ def _channel(noise: Noise, topology: Topology, receivers: np.ndarray, sees: View
         on_own=group_by_width(joined.self_index, joined.self_source, num_agents),
         gather=nothing if one_message else group_by_width(links.receivers, np.arange(len(links.receivers)), num_agents),
         used=used,
+        told=_told(joined, sees.members) if joined.of_generator.any() else None,
     )
+
+
+def _told(joined: NoiseMap, members: np.ndarray) -> np.ndarray:
+    """[n, members, S] what every member adds of the sources that a generator draws, in each round of the list."""
+    values = np.atleast_2d(joined.self_value) * joined.of_generator[joined.self_source]
+    sums = np.zeros((len(values), len(members), joined.num_sources))
+    for table, row in zip(sums, values, strict=True):
+        np.add.at(table, (joined.self_index, joined.self_source), row)
+    return sums[:, members]
 
 
 def _links_of_rounds(topology: Topology) -> list[ActiveLinks]:
@@ -167,39 +190,6 @@ def _links_of_rounds(topology: Topology) -> list[ActiveLinks]:
         return possible_links(topology)
     ends = topology.links
     return [ActiveLinks(ends[:, 0], ends[:, 1], topology.link_weights, topology.self_weights, topology.perron)]
-
-
-def _joined(maps: list[NoiseMap]) -> tuple[NoiseMap, np.ndarray | None]:
-    """One map for all matrices of a list, with values [n, m], and the sources [n, S] of each; a single map stays as it is."""
-    first = maps[0]
-    if len(maps) == 1:
-        return first, None
-    if all(same_structure(first, other) for other in maps[1:]):
-        stacked = first._replace(
-            link_value=np.stack([one.link_value for one in maps]), self_value=np.stack([one.self_value for one in maps])
-        )
-        return stacked, None
-    parts, start = [], 0  # every matrix has rows of its own among the sources
-    for one in maps:
-        parts.append(one._replace(link_source=one.link_source + start, self_source=one.self_source + start))
-        start += one.num_sources
-    joined = NoiseMap(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    values = {
-        "link_value": _blocks([one.link_value for one in maps]),
-        "self_value": _blocks([one.self_value for one in maps]),
-    }
-    return joined._replace(**values), _blocks([np.ones(one.num_sources) for one in maps])
-
-
-def _blocks(parts: list[Any]) -> np.ndarray:
-    """[n, sum of lengths]: part i in row i, at its own place, and zeros elsewhere."""
-    lengths = [len(part) for part in parts]
-    table = np.zeros((len(parts), sum(lengths)))
-    start = 0
-    for row, part in enumerate(parts):
-        table[row, start : start + lengths[row]] = part
-        start += lengths[row]
-    return table
 
 
 def relay_part(channel: Channel) -> np.ndarray:
@@ -221,6 +211,8 @@ def channel_arrays(channel: Channel) -> dict[str, Any]:
         held["link_value"], held["self_value"] = channel.map.link_value, values
     if channel.used is not None:
         held["used"] = channel.used
+    if channel.told is not None:
+        held["told"] = channel.told
     groups = {"on_links": channel.on_links, "on_own": channel.on_own, "gather": channel.gather}
     for name, parts in groups.items():
         held[name] = [{"source": g.source, "entry": g.entry, "present": g.present} for g in parts]

@@ -37,6 +37,7 @@ from sottovoce.simulation.rounds.program import (
     schedules_in_round,
     streams_of,
 )
+from sottovoce.simulation.rounds.remembered import what_is_added, with_latest
 from sottovoce.simulation.views.masks import Board, draw_graph, published_in, reveal
 from sottovoce.simulation.views.plan import Channel, ViewPlan
 
@@ -49,7 +50,7 @@ class Seen(NamedTuple):
     messages: tuple[Array, ...]  # per exchange [E_o, d]: what each observed link carries; zero where it is not used
     active: tuple[Array, ...]  # per exchange [E_o] bool: whether the link was used in this round
     broadcast: tuple[Array, ...]  # per exchange [d]: what a relay sent out; () unless the view has it
-    # Per exchange [S_o, d]: the sources it knows, as they were added; then noise in gradients.
+    # Per exchange [S_o, d]: the sources it knows, as they were added, and sums that a generator has told members; then noise in gradients.
     sources: tuple[Array, ...]
     board: Board | None = None  # what is public of masks; None: there are none
 
@@ -135,7 +136,7 @@ def _record_round(
     plan: Plan, view_plan: ViewPlan, arrays: Any, states: Any, t: Array, streams: Any, really: Array, ids: Array
 ) -> tuple[Any, Seen]:
     drawn = draw_round(plan, arrays, t, streams, really, ids)
-    algorithm, (state,) = plan.algorithms[0], states
+    algorithm, (state, *past) = plan.algorithms[0], states
     own, factor = own_in_round(plan, arrays, 0, drawn, t, ids)
     if algorithm.begin is not None:
         state = materialise(really, partial(own.apply, algorithm.begin, state))
@@ -149,13 +150,15 @@ def _record_round(
             links = plan.links[plan.exchange_links[0][e]], arrays["links"][plan.exchange_links[0][e]]
             sent = _through_one(channel, held, links, weights, z, turn)
         else:
-            sent = _over_links(channel, held, weights, z, turn)
+            again = what_is_added(0.0, arrays["memory"][t - 1], past[0]) if past else None
+            sent, kept = _over_links(channel, held, weights, z, turn, again)
+            past = [with_latest(before, kept) for before in past]
         if view_plan.masks is not None:
             sent, board = _masked(plan, view_plan, arrays, sent, t, streams, factor[0])
             seen = seen._replace(board=board)
-        seen = _with_exchange(seen, view_plan, channel, sent, _took_part(channel, z, counts))
+        seen = _with_exchange(seen, view_plan, channel, sent, _known(channel, held, _took_part(channel, z, counts), t))
         state = own.apply(exchange.update, state, sent.received[:, :, None, :])
-    return (state,), _with_gradients(seen, view_plan, own, counts)
+    return (state, *past), _with_gradients(seen, view_plan, own, counts)
 
 
 def _sources(plan: Plan, channel: Channel, held: Any, keys: Any, scale: Array, t: Array, really: Array) -> Array:
@@ -180,10 +183,21 @@ def _add(groups: tuple[Group, ...], held: list[Any], values: Array, z: Array, st
     return weighted_sum(groups, rows, z, start)
 
 
-def _over_links(channel: Channel, held: Any, weights: Weights | None, z: Array, turn: Turn) -> Sent:
-    """Peers: every link carries its own message, psi [K, d, R] plus its noise."""
+def _over_links(
+    channel: Channel, held: Any, weights: Weights | None, z: Array, turn: Turn, again: Array | None
+) -> tuple[Sent, Array | None]:
+    """Peers: every link carries its own message, psi [K, d, R] plus its noise; with memory also what every agent has added, [K, d, 1, R].
+
+    Args:
+        channel: the exchange.
+        held: its arrays.
+        weights: of the round; None where they are fixed.
+        z: its sources.
+        turn: who sends what.
+        again: [K, d, 1, R] what is added of the noise of earlier rounds; None where none is.
+    """
     t, really = turn.round, turn.really
-    psi = materialise(really, turn.message)
+    psi = materialise(really, turn.message if again is None else lambda: turn.message() + again[:, :, 0])
     link, own = (held["link"], held["own"]) if weights is None else (weights.link, weights.own)
     link_value, self_value = _values_of_round(channel, held, link, own, t)
     carried = materialise(
@@ -193,7 +207,11 @@ def _over_links(channel: Channel, held: Any, weights: Weights | None, z: Array, 
     rows = [{"source": h["source"], "weight": expand_present(h["present"], link[h["entry"]])} for h in held["gather"]]
     received = materialise(really, lambda: weighted_sum(channel.gather, rows, carried, expand(own, 3) * kept))
     active = link > 0 if link.ndim == 2 else (link > 0)[:, None]
-    return Sent(carried, jnp.broadcast_to(active, (len(link), psi.shape[-1])), received)
+    sent = Sent(carried, jnp.broadcast_to(active, (len(link), psi.shape[-1])), received)
+    if again is None:
+        return sent, None
+    added = _add(channel.on_own, held["on_own"], self_value, z, again[:, :, 0])
+    return sent, added[:, :, None]
 
 
 def _values_of_round(channel: Channel, held: Any, link: Array, own: Array, t: Array) -> tuple[Array, Array]:
@@ -254,7 +272,16 @@ def _took_part(channel: Channel, z: Array, counts: Array | None) -> Array:
     return jnp.where(((counts > 0)[owners] | channel.map.of_relay[:, None])[:, None, :], z, 0)
 
 
-def _with_exchange(seen: Seen, view_plan: ViewPlan, channel: Channel, sent: Sent, z: Array) -> Seen:
+def _known(channel: Channel, held: Any, z: Array, t: Array) -> Array:
+    """[S_o, d, R] the sources that the observer knows, then the sums that its members were told."""
+    known = z[channel.known]
+    if channel.told is None:
+        return known
+    table = held["told"][(t - 1) % held["told"].shape[0]]
+    return jnp.concatenate([known, jnp.tensordot(table, z, axes=1, precision="highest")])
+
+
+def _with_exchange(seen: Seen, view_plan: ViewPlan, channel: Channel, sent: Sent, known: Array) -> Seen:
     """Add what the observer sees of one exchange."""
     active = sent.active[channel.read]
     messages = jnp.where(active[:, None, :], sent.messages[channel.read], 0)
@@ -262,7 +289,7 @@ def _with_exchange(seen: Seen, view_plan: ViewPlan, channel: Channel, sent: Sent
         messages=(*seen.messages, messages),
         active=(*seen.active, active),
         broadcast=(*seen.broadcast, sent.received[0]) if view_plan.layout.broadcast else (),
-        sources=(*seen.sources, z[channel.known]),
+        sources=(*seen.sources, known),
     )
 
 
