@@ -36,6 +36,7 @@ def test_every_keyword_of_a_factory_is_a_key_with_its_default_and_the_others_are
     table = TABLE.model_validate({"kind": "made", "step_size": 0.5})
     assert table.model_dump() == {
         "kind": "made", "step_size": 0.5, "steps": 2, "box": None, "order": "first", "quiet": False, "batch_size": None,
+        "batch": None,
     }  # fmt: skip
     assert TABLE.__doc__ == "What is made."
 
