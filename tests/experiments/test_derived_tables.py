@@ -75,4 +75,4 @@ def test_a_choice_of_tables_takes_each_of_them():
 
 def test_everything_registered_has_a_table():
     assert algorithm.TABLES.keys() == ALGORITHMS.keys()
-    assert noise.TABLES.keys() == SCHEMES.keys() | {"showkatbakhsh"}
+    assert noise.TABLES.keys() == SCHEMES.keys() | {"showkatbakhsh", "designed"}
