@@ -14,6 +14,7 @@ from sottovoce.accounting import Guarantee
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.experiments.build import build
 from sottovoce.experiments.config.config import Config
+from sottovoce.experiments.config.design_file import with_numbers
 from sottovoce.experiments.config.overrides import silent
 from sottovoce.experiments.config.problem import ProblemSection, ProblemTable
 from sottovoce.experiments.config.toml_file import read_toml, validated
@@ -71,7 +72,7 @@ def check_file(path: Path, overrides: Sequence[str] = (), *, say: Callable[[str]
     Raises:
         ConfigError: no file, or one that is not TOML.
     """
-    data, unfilled = without_unfilled(read_toml(path, overrides, say=say))
+    data, unfilled = without_unfilled(with_numbers(read_toml(path, overrides, say=say)))
     config, wrong = validated(data)
     problem = config.problem if config is not None else _problem_alone(data)
     complaints, unreadable = ([], []) if problem is None else _data_problems(problem, unfilled)
