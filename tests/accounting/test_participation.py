@@ -37,15 +37,19 @@ def test_once_is_every_single_round():
 
 
 @pytest.mark.parametrize(
-    ("times", "gap", "rounds"), [(1, 1, 3), (3, 4, 12), (2, 5, 6), (3, 1, 3), (4, 2, 10), (1, 9, 2)]
+    ("times", "gap", "rounds"),
+    [(1, 1, 3), (3, 4, 12), (2, 5, 6), (3, 1, 3), (4, 2, 10), (1, 9, 2), (3, 4, 10), (2, 3, 5)],
 )
-def test_a_cycle_is_placed_wherever_it_fits(times, gap, rounds):
-    expected = [
-        chosen
-        for chosen in itertools.combinations(range(rounds), times)
+def test_a_cycle_is_placed_wherever_it_fits_and_is_cut_short_where_the_run_ends(times, gap, rounds):
+    """By brute force: all sets of at most `times` rounds with this distance, less those that another one contains."""
+    chains = [
+        set(chosen)
+        for count in range(1, times + 1)
+        for chosen in itertools.combinations(range(rounds), count)
         if all(later - earlier == gap for earlier, later in itertools.pairwise(chosen))
     ]
-    assert sorted(rows(cyclic(times, gap), rounds)) == expected
+    expected = [tuple(sorted(one)) for one in chains if not any(one < other for other in chains)]
+    assert sorted(rows(cyclic(times, gap), rounds)) == sorted(expected)
 
 
 @pytest.mark.parametrize(("times", "gap", "rounds"), [(3, 4, 8), (2, 3, 3), (5, 1, 4)])

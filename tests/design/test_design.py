@@ -91,6 +91,17 @@ def test_against_a_colluder_a_design_must_be_told():
     assert max(each) <= 1.0
 
 
+def test_a_design_without_that_target_says_what_one_agent_could_learn():
+    careless = designed({READER: 1.0})
+    (warning,) = [note for note in careless.notes if "any_coalition" in note]
+    worst = sv.account(
+        GRID, ATC, careless.noise, WHO.any_coalition(1) + WHO.eavesdropper(), rounds=100, sensitivity=1.0
+    )
+    assert f"mu = {worst.mu:.1f}"[:-1] in warning
+    assert not [note for note in designed({READER: 1.0, WHO.any_coalition(1): 1.0}).notes if "any_coalition" in note]
+    assert not [note for note in designed({READER: 1.0}, keys="joint").notes if "any_coalition" in note]
+
+
 def test_a_named_agent_has_its_own_target():
     made = designed({READER: 1.0, WHO.curious_agent(4): 0.6})
     assert made.guarantees["curious agent 4"].mu <= 0.6
@@ -256,6 +267,12 @@ def test_targets_are_observers_with_numbers(targets):
         designed(targets)
 
 
+def test_two_observers_of_one_name_are_refused():
+    other = WHO.Observer(name="eavesdropper", members=(1,))
+    with pytest.raises(sv.ConfigError, match="different names"):
+        designed({WHO.eavesdropper(): 1.0, other: 2.0})
+
+
 @pytest.mark.parametrize("algorithm", [sv.algorithms.cta(step_size=0.1), sv.algorithms.consensus(step_size=0.1)])
 def test_without_a_released_model_cta_and_consensus_can_be_designed_for(algorithm):
     made = designed(
@@ -266,3 +283,53 @@ def test_without_a_released_model_cta_and_consensus_can_be_designed_for(algorith
     )
     forwards = sv.expected_msd(AT_OPTIMUM, GRID, algorithm, made.noise, rounds=40)["msd_average"][-1]
     assert made.error == pytest.approx(forwards, rel=1e-12)
+
+
+TURNS = {"unit": "record", "participation": sv.accounting.cyclic(5, 4), "when": "mean", "rounds": 20, "keys": "own"}
+
+
+def test_noise_that_remembers_pays_for_records_seen_in_turns():
+    white, made = (designed({READER: 1.0}, time=time, **TURNS) for time in ("white", "own"))
+    question = {"rounds": 20, "sensitivity": 1.0, "unit": "record", "participation": TURNS["participation"]}
+    assert sv.account(GRID, ATC, made.noise, READER, **question).mu == pytest.approx(1.0, rel=1e-9)
+    assert made.error < 0.95 * white.error
+    assert made.independent == pytest.approx(white.error, rel=1e-9)
+    assert made.bound <= made.error
+    unit = sv.problems.linear_regression(np.full((9, 1, 1), 0.5), np.zeros((9, 1)))  # curvature 0.5, at its optimum
+    forwards = sv.expected_msd(unit, GRID, ATC, made.noise, rounds=20)["msd_average"]
+    assert made.error == pytest.approx(forwards.mean(), rel=1e-9)
+    again = made.describe()
+    assert len(again["noise"]["memory"][0]) == 3
+
+
+def test_what_coalitions_learn_of_noise_that_changes_over_rounds_is_the_accountants():
+    cases = [
+        (
+            {"time": "own", **TURNS},
+            {"rounds": 20, "sensitivity": 1.0, "unit": "record", "participation": TURNS["participation"]},
+        ),
+        ({"time": "schedule", "when": "final", "rounds": 20}, {"rounds": 20, "sensitivity": 1.0}),
+    ]
+    for asked, question in cases:
+        made = designed({READER: 1.0}, **asked)
+        learnt = made.keys().learnt_by(1)
+        for agent in (0, 4):
+            stated = sv.account(GRID, ATC, made.noise, WHO.curious_agent(agent) + WHO.eavesdropper(), **question)
+            assert learnt[agent,] == pytest.approx(stated.mu, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"bands": 5}, "at most 4 bands"),
+        ({"when": "steady"}, "mean"),
+        ({"participation": "every-round"}, "seen once"),
+        ({"unit": "agent"}, "single records"),
+        ({"algorithm": sv.algorithms.cta(step_size=0.1)}, "learns|atc"),
+        ({"cap": 0.01}, "cap"),
+        ({"problem": AT_OPTIMUM, "curvature": None}, "curvature"),
+    ],
+)
+def test_noise_that_remembers_is_refused_where_it_is_not_proven(changed, complaint):
+    with pytest.raises(sv.SottovoceError, match=complaint):
+        designed({READER: 1.0}, **{"time": "own", **TURNS, **changed})

@@ -15,20 +15,22 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting import Guarantee, Question, account
+from sottovoce.accounting import Guarantee, Question, account, account_each
 from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.design.free import free_covariance
+from sottovoce.design.key_plan import MOST_AGENTS_IN_PAIRS, KeyPlan
 from sottovoce.design.over_rounds import Over, over_rounds
 from sottovoce.design.pairs import pair_noise
 from sottovoce.design.refusals import refuse_unproven
-from sottovoce.design.result import Design
-from sottovoce.design.targets import Limits, Target, limits_of, read_targets
+from sottovoce.design.result import Design, key_plan
+from sottovoce.design.targets import Limits, Target, limits_of, read_targets, reader_of
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.linear import check_parts
 from sottovoce.noise import Gaussian, Noise, designed
 from sottovoce.numbers import checked, chosen
 from sottovoce.problems import Adjacency, Unit
+from sottovoce.rounding import shown
 from sottovoce.theory import Gains, When, noise_gains
 from sottovoce.topologies import Topology
 
@@ -288,6 +290,7 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
             raise UnsupportedClaim(
                 f"the accountant states mu = {one.mu} for {target.observer}, more than the {target.mu:.6g} asked for, so nothing is returned."
             )
+    unit_mu = limits.unit_mu if request.time == "white" else _unit_mu_of(request, noise)
     return Design(
         noise=noise,
         error=proposal.error * factor**2,
@@ -297,10 +300,22 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
         targets={target.observer.name: target.mu for target in request.targets},
         largest_std=proposal.largest_std * factor,
         exact=exact,
-        notes=(*proposal.notes, *_notes(request, independent / (proposal.error * factor**2), exact=exact)),
+        notes=(
+            *proposal.notes,
+            *_notes(request, independent / (proposal.error * factor**2), exact=exact),
+            *_warning(key_plan(noise, unit_mu), limits),
+        ),
         settings=_settings(request),
-        unit_mu=limits.unit_mu,
+        unit_mu=unit_mu,
     )
+
+
+def _unit_mu_of(request: Request, noise: Noise) -> np.ndarray:
+    """[K] the same where rounds differ: what the accountant states about this noise, in units of 1 / sqrt([S^-1]_pp)."""
+    each = reader_of(request.targets)
+    stated = account_each(request.topology, request.algorithm, noise, each, question=request.question)
+    precision = np.diag(np.linalg.inv(key_plan(noise, np.ones(len(stated))).covariance))
+    return np.asarray(np.array([one.mu for one in stated], dtype=float) / np.sqrt(precision))
 
 
 def _accounted(request: Request, noise: Noise) -> list[Guarantee]:
@@ -336,6 +351,22 @@ def _notes(request: Request, gain: float, *, exact: bool) -> tuple[str, ...]:
     )
     notes.append(f"{what}; for other losses the noise may not be the best, and the guarantees hold all the same.")
     return tuple(notes)
+
+
+def _warning(plan: KeyPlan, limits: Limits) -> tuple[str, ...]:
+    """What one agent would learn, where no target speaks of agents who look."""
+    if limits.coalitions or not len(plan.pairs) or len(plan.own) > MOST_AGENTS_IN_PAIRS:
+        return ()
+    learnt = plan.learnt_by(1)
+    (agent,), mu = max(learnt.items(), key=lambda each: each[1])
+    nobody = float(plan.learnt_by(0)[()])
+    if mu <= nobody * (1 + 1e-3):
+        return ()
+    amount = "everything" if math.isinf(mu) else f"mu = {shown(mu, 3)} instead of {shown(nobody, 3)}"
+    return (
+        f"No target speaks of agents who look: agent {agent}, if it also read all messages, could learn {amount}. Add "
+        f"sv.observers.any_coalition(1) to the targets, or an own_floor.",
+    )
 
 
 def _settings(request: Request) -> dict[str, Any]:

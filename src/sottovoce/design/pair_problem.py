@@ -46,7 +46,7 @@ class PairProblem(NamedTuple):
     @property
     def own_variances(self) -> Floats:
         """[K] the least variances that meet everything without any pair; no noise at all has smaller ones on the diagonal."""
-        return np.maximum(self.floor, 1.0 / self.kappa.min(axis=0))
+        return np.asarray(np.maximum(self.floor, 1.0 / self.kappa.min(axis=0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +104,17 @@ def one_source_each(problem: PairProblem, blocks: Blocks) -> tuple[Floats, Float
 
 def covariances(problem: PairProblem, blocks: Blocks, views: slice = slice(None)) -> Floats:
     """[B, K, K] the S_b of these views; a member has variance one and shares nothing, which leaves the inverse of the rest alone."""
-    i, j = problem.pairs.T
+    (i, j), count = problem.pairs.T, len(blocks.own)
     honest = problem.honest[views]
-    kept = problem.honest_pairs[views].astype(np.float64)  # [B, m]
-    s = np.zeros((len(honest), len(blocks.own), len(blocks.own)))
-    agents = np.arange(len(blocks.own))
-    s[:, agents, agents] = np.where(honest, blocks.own, 1.0)
-    # a pair may be listed more than once, and an agent is in many pairs: add.at adds them all
-    np.add.at(s, (slice(None), i, i), kept * blocks.first)
-    np.add.at(s, (slice(None), j, j), kept * blocks.second)
-    np.add.at(s, (slice(None), i, j), kept * blocks.cross)
-    np.add.at(s, (slice(None), j, i), kept * blocks.cross)
-    return s
+    kept = problem.honest_pairs[views].T.astype(np.float64)  # [m, B]
+    entries = np.zeros((count * count, len(honest)))
+    entries[:: count + 1] = np.where(honest, blocks.own, 1.0).T
+    # an agent is in many pairs, and a pair may be listed more than once: add.at adds them all
+    np.add.at(entries, i * (count + 1), kept * blocks.first[:, None])
+    np.add.at(entries, j * (count + 1), kept * blocks.second[:, None])
+    np.add.at(entries, i * count + j, kept * blocks.cross[:, None])
+    np.add.at(entries, j * count + i, kept * blocks.cross[:, None])
+    return np.ascontiguousarray(entries.T).reshape(-1, count, count)
 
 
 def largest_ratio(problem: PairProblem, blocks: Blocks) -> float:

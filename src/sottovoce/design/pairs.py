@@ -40,7 +40,7 @@ __all__ = ["PairNoise", "pair_noise"]
 
 RIDGE = 1e-7  # of the mean price of an agent's variance
 CLOSE, CLOSE_BY_DESCENT = 2e-6, 1.5e-3  # relative gaps at which solvers may stop
-MOST_UNKNOWNS, MOST_PRODUCTS = 2000, 8e7  # beyond, Newton's method takes minutes
+MOST_UNKNOWNS, MOST_PRODUCTS = 1000, 8e7  # beyond, Newton's method takes minutes
 LITTLE = 1e4  # times the largest kappa: asked for agents for whom nothing is
 MOST_NUMBERS = 4e8  # entries of all inverses: 3.2 GB
 Progress = Callable[[float, float], None]
@@ -127,7 +127,7 @@ def pair_noise(
     """
     given = _checked(G, kappa, pairs, coalitions, own_floor, cap)
     problem = given._replace(kappa=_with_little_asked(given.kappa))
-    _require_feasible(problem, np.isfinite(given.kappa).any(axis=0))
+    _require_feasible(problem, np.asarray(np.isfinite(given.kappa).any(axis=0)))
     units = Units.of(problem)
     best = _solved(units.divide(problem), units.divide(given).kappa, progress)
     own, factors = np.sqrt(best.own) * units.stds, best.factors * units.stds[problem.pairs]
@@ -254,17 +254,9 @@ def _checked(
     own_floor: ArrayLike,
     cap: ArrayLike | None,
 ) -> PairProblem:
-    g, agents = _checked_price(price), np.asarray(pairs)
+    g = _checked_price(price)
     count = len(g)
-    agents = agents.reshape(0, 2).astype(np.int64) if agents.size == 0 else agents
-    if agents.ndim != 2 or agents.shape[1] != 2 or agents.dtype.kind not in "iu":
-        raise ConfigError(
-            f"pairs have shape {agents.shape} and type {agents.dtype}; needed is one row of two agents for every pair."
-        )
-    if agents.size and (agents.min() < 0 or agents.max() >= count or (agents[:, 0] == agents[:, 1]).any()):
-        raise ConfigError(
-            f"A pair joins two different agents of 0..{count - 1}. Leave out pairs with others, and of an agent with itself."
-        )
+    joined = _checked_pairs(pairs, count)
     if (len(coalitions) + 1) * float(count) ** 2 > MOST_NUMBERS:
         raise IncompatibleChoice(
             f"{len(coalitions)} coalitions among {count} agents need an inverse of {count} x {count} numbers each, more than fit in memory. "
@@ -282,7 +274,22 @@ def _checked(
         bounds.append(np.where(outside, _per_agent("The kappa of a coalition", allowed, count, where=outside), np.inf))
     floor = _per_agent("own_floor", own_floor, count, least=0.0)
     largest = np.full(count, np.inf) if cap is None else _per_agent("cap", cap, count)
-    return PairProblem(g, np.array(bounds), np.array(honest), agents.astype(np.int64), floor, largest)
+    return PairProblem(g, np.array(bounds), np.array(honest), joined, floor, largest)
+
+
+def _checked_pairs(pairs: ArrayLike, count: int) -> NDArray[np.int64]:
+    joined = np.asarray(pairs)
+    if joined.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if joined.ndim != 2 or joined.shape[1] != 2 or joined.dtype.kind not in "iu":
+        raise ConfigError(
+            f"pairs have shape {joined.shape} and type {joined.dtype}; needed is one row of two agents for every pair."
+        )
+    if joined.min() < 0 or joined.max() >= count or (joined[:, 0] == joined[:, 1]).any():
+        raise ConfigError(
+            f"A pair joins two different agents of 0..{count - 1}. Leave out pairs with others, and of an agent with itself."
+        )
+    return joined.astype(np.int64)
 
 
 def _checked_price(price: ArrayLike) -> Floats:

@@ -62,7 +62,14 @@ def read_targets(given: Any) -> list[Target]:
             f"targets = {given!r}; they say how much each observer may learn: {{sv.observers.eavesdropper(): 1.0}} for mu, or (epsilon, delta) in "
             f"place of mu. There is no default."
         )
-    return [_target(observer, value) for observer, value in given.items()]
+    found = [_target(observer, value) for observer, value in given.items()]
+    names = [target.observer.name for target in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"two targets are for observers called {twice[0]!r}, and guarantees are stated by name. Give them different names."
+        )
+    return found
 
 
 def _target(observer: Any, value: Any) -> Target:
@@ -87,8 +94,7 @@ def limits_of(topology: Topology, algorithm: Algorithm, targets: Sequence[Target
         UnsupportedClaim: no noise of this kind has a finite guarantee for an observer.
         ConfigError: too many coalitions.
     """
-    released = any(target.observer.final_model for target in targets)
-    unit = _unit_mu(topology, algorithm, question, released=released)
+    unit = _unit_mu(topology, algorithm, question, reader_of(targets))
     everybody, held = np.full(len(unit), np.inf), dict[tuple[int, ...], np.ndarray]()
     for target in targets:
         limit = (target.mu / unit) ** 2
@@ -106,9 +112,14 @@ def limits_of(topology: Topology, algorithm: Algorithm, targets: Sequence[Target
     return Limits(everybody, sorted(held.items()), unit)
 
 
-def _unit_mu(topology: Topology, algorithm: Algorithm, question: Question, *, released: bool) -> np.ndarray:
+def reader_of(targets: Sequence[Target]) -> Observer:
+    """Who reads every message, and gets the model where one of the targets does."""
+    released = any(target.observer.final_model for target in targets)
+    return eavesdropper() + final_model() if released else eavesdropper()
+
+
+def _unit_mu(topology: Topology, algorithm: Algorithm, question: Question, observer: Observer) -> np.ndarray:
     """[K] what a reader of every message learns under own noise of variance one."""
-    observer = eavesdropper() + final_model() if released else eavesdropper()
     stated = account_each(topology, algorithm, independent(Gaussian(std=1.0)), observer, question=question)
     for one in stated:
         if one.validity not in ("exact", "sent-messages") or one.mu is None or not np.isfinite(one.mu):

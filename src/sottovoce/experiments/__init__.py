@@ -36,7 +36,7 @@ from sottovoce.experiments.config.values import (
     checked_label,
     complaint,
 )
-from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.model_file import load_model, may_be_released
 from sottovoce.experiments.pairwise import (
     VALIDITY,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sottovoce.attacks.audit import Audit, audit, audit_seconds, check_audit_size
 from sottovoce.errors import ConfigError
-from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.privacy import parts_of, question, stated_delta
 from sottovoce.linear import exchange_topologies
 from sottovoce.observers import Observer, view
@@ -47,6 +47,7 @@ def audit_observer(
         ConfigError: nothing is said about privacy, or the observer does not fit.
         UnsupportedClaim: nothing is proved for this observer, or a run cannot keep to what was promised.
     """
+    refuse_turns(experiment.batch, "an audit by canaries, each with one record,")
     return audit(
         *parts_of(experiment),
         observer,

@@ -65,6 +65,9 @@ def assembled(
     check_together(
         topology, algorithm, noise, rounds=settings.rounds, problem=problem, batch_size=batch_size, remembers=True
     )
+    batch = config.algorithm.turns
+    if batch is not None:
+        batch.check(problem.sizes)
     if not config.topology.random_pair:  # its rounds never use all links; the engine checks each of them
         bind_turns(noise, topology.active_links())
     experiment = Experiment(
@@ -73,6 +76,7 @@ def assembled(
         algorithm=algorithm,
         noise=noise,
         batch_size=batch_size,
+        batch=batch,
         privacy=privacy,
         test=data.test,
         schema=data.schema,
@@ -132,7 +136,9 @@ def _noise(config: Config, problem: Problem) -> Noise:
         raise IncompatibleChoice(
             f'noise "showkatbakhsh" is computed for one record; [privacy] unit is "{config.privacy.unit}". Use unit = "record".'
         )
-    change = problem.sensitivity(unit="record", adjacency="replace", norm="l2", batch_size=algorithm.batch_size)
+    change = problem.sensitivity(
+        unit="record", adjacency="replace", norm="l2", batch_size=algorithm.batch_size, batch=algorithm.turns
+    )
     return section.levels(algorithm, rounds=config.experiment.rounds, sensitivity=change)
 
 

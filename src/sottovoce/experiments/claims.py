@@ -1,7 +1,7 @@
 """What a simulated run may claim: everything that enters its guarantee is held against the problem that runs.
 
     sensitivity     at least what the protected unit can change in a gradient, or in an update, as it is clipped in this run
-    participation   every record in every round: the simulator keeps no other promise
+    participation   every record in every round, or in turns where the run takes them so: the simulator keeps no other promise
     losses          a promise that the problem's own losses keep, where it knows them
     same model      a ridge is added after clipping and moves with the model, so that 2C bounds an agent's change at the same model only
 
@@ -21,7 +21,16 @@ from sottovoce.clipping import Clip, Norm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.noise import Noise
 from sottovoce.numbers import per_agent
-from sottovoce.problems import Adjacency, ConvexSmooth, Sensitivity, Unit, gradient_clip_of, required_persons
+from sottovoce.problems import (
+    Adjacency,
+    Batch,
+    ConvexSmooth,
+    Cyclic,
+    Sensitivity,
+    Unit,
+    gradient_clip_of,
+    required_persons,
+)
 
 _ROUNDING = 1e-12  # relative: two ways to compute the same bound may differ by this
 
@@ -36,6 +45,7 @@ class Claims:
     losses: ConvexSmooth | None = None
     same_model: bool | None = None
     batch_size: int | None = None
+    batch: Batch | None = None
 
     def question(self, *, rounds: int, sensitivity: ArrayLike) -> Question:
         """What is asked of the accountant; the one place where these claims become a question."""
@@ -44,10 +54,16 @@ class Claims:
             sensitivity=sensitivity,
             unit=self.unit,
             adjacency=self.adjacency,
-            participation=self.participation,
+            participation=self._participation(rounds),
             losses=self.losses,
             same_model=self.same_model,
         )
+
+    def _participation(self, rounds: int) -> Participation:
+        """In which rounds the unit takes part: what the batches of the run say, where they say it."""
+        if self.batch is not None and self.unit == "record":
+            return self.batch.participation(rounds)
+        return self.participation
 
     def enforced(self, problem: Any, algorithm: Algorithm, noise: Noise, *, norm: Norm) -> list[float]:
         """[K] the largest change of each agent's gradient in one round, or of its clipped update, that clipping allows.
@@ -68,7 +84,12 @@ class Claims:
         try:
             return [
                 problem.sensitivity(
-                    unit=self.unit, adjacency=self.adjacency, norm=norm, batch_size=self.batch_size, agent=agent
+                    unit=self.unit,
+                    adjacency=self.adjacency,
+                    norm=norm,
+                    batch_size=self.batch_size,
+                    agent=agent,
+                    batch=self.batch,
                 )
                 for agent in range(problem.num_agents)
             ]
@@ -100,7 +121,7 @@ class Claims:
         self._refuse_participation()
         update = clipped_update(algorithm, noise)
         if self.losses is not None and update is None:
-            _refuse_losses(problem, self.losses, self.batch_size)
+            _refuse_losses(problem, self.losses, self.batch_size, self.batch)
         if self.unit != "agent" or update is not None or not moves_with_model(problem):
             return self
         if self.same_model is False:
@@ -133,6 +154,7 @@ class Claims:
             return
         agent = int(np.argmax(enforced - given))
         batch = "" if self.batch_size is None else f", batch_size={self.batch_size}"
+        batch = batch if self.batch is None else f", batch=sv.problems.cyclic_batch({self.batch.gap})"
         raise ConfigError(
             f"sensitivity = {given[agent]:g} ({norm}) for agent {agent}, but {clipping(problem, algorithm, noise)} lets "
             f"unit='{self.unit}' with adjacency='{self.adjacency}' change {enforced[agent]:.10g} in a round. Give at least that: "
@@ -145,11 +167,16 @@ class Claims:
         return replace(found, validity="sent-messages") if exact else found
 
     def _refuse_participation(self) -> None:
-        if self.participation == "every-round":
+        if self.participation == "every-round" or (
+            self.batch is not None
+            and isinstance(self.participation, Cyclic)
+            and self.participation.gap == self.batch.gap
+        ):
             return
         uses = (
             "uses every record in every round" if self.batch_size is None else "draws records at random in every round"
         )
+        uses = uses if self.batch is None else f"takes every record in every {self.batch.gap}-th round"
         raise IncompatibleChoice(
             f"participation was promised ({describe_participation(self.participation)}), but a simulated run {uses}, so its guarantees "
             f"would be false. Remove participation to run; `sottovoce account` and `sottovoce calibrate` answer for data that keep the "
@@ -195,7 +222,7 @@ def moves_with_model(problem: Any) -> bool:
     return False
 
 
-def _refuse_losses(problem: Any, losses: ConvexSmooth, batch_size: int | None) -> None:
+def _refuse_losses(problem: Any, losses: ConvexSmooth, batch_size: int | None, batch: Batch | None = None) -> None:
     """Refuse a promise that the losses of the problem do not keep; where it knows nothing of them, the promise is the user's own."""
     if problem.kind == "classification":
         raise ConfigError(
@@ -209,15 +236,18 @@ def _refuse_losses(problem: Any, losses: ConvexSmooth, batch_size: int | None) -
     known = problem.losses
     if known is None:
         return
-    beta = known.beta if batch_size is not None else float(problem.constants.local_smoothness.max())
-    which = "full losses" if batch_size is None else "losses of batches"
+    if batch is not None:
+        known = batch.losses(known, problem.sizes)
+    whole = batch_size is None and batch is None
+    beta = float(problem.constants.local_smoothness.max()) if whole else known.beta
+    which = "full losses" if whole else "losses of batches"
     if losses.beta < beta * (1.0 - _ROUNDING):
         raise ConfigError(
             f"losses promise beta = {losses.beta:g}, but the agents' {which} are up to {beta:.10g}-smooth. Promise at least that; "
-            f"problem.losses holds for every batch."
+            f"{'problem.losses holds for every batch' if batch is None else 'batch.losses(problem.losses, problem.sizes) has it'}."
         )
     if losses.nu > known.nu * (1.0 + _ROUNDING):
         raise ConfigError(
             f"losses promise nu = {losses.nu:g}, but the agents' losses, as they are clipped, are {known.nu:.10g}-strongly convex at most. "
-            f"Promise no more than that; problem.losses has it."
+            f"Promise no more than that; {'problem.losses' if batch is None else 'batch.losses(problem.losses, problem.sizes)'} has it."
         )

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from sottovoce.algorithms import Algorithm
+from sottovoce.errors import IncompatibleChoice
 from sottovoce.experiments.config.problem import Test
 from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Noise
-from sottovoce.problems import Preparation, Problem, Schema
+from sottovoce.problems import Batch, Preparation, Problem, Schema
 from sottovoce.reprs import short_repr
 from sottovoce.simulation import GENERATOR, Settings
 from sottovoce.topologies import Topology
@@ -38,6 +39,7 @@ class Experiment:
     preparation: Preparation | None = (
         None  # of plain numbers before a model takes them; None where columns are declared
     )
+    batch: Batch | None = None  # whose turn it is in every round, in place of batch_size
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -51,7 +53,8 @@ class Experiment:
     def settings(self) -> Settings:
         """The numbers of the run."""
         return Settings(
-            rounds=self.rounds, repeats=self.repeats, seed=self.seed, batch_size=self.batch_size, dtype=self.dtype, chunk=self.chunk
+            rounds=self.rounds, repeats=self.repeats, seed=self.seed, batch_size=self.batch_size, dtype=self.dtype, chunk=self.chunk,
+            batch=self.batch,
         )  # fmt: skip
 
     def describe(self) -> dict[str, Any]:
@@ -69,6 +72,7 @@ class Experiment:
             "batch_size": self.batch_size,
             "privacy": None if self.privacy is None else self.privacy.describe(),
             "test_records": 0 if self.test is None else len(self.test[1]),
+            **({} if self.batch is None else {"batch": self.batch.describe()}),
             **self._names(),
         }
 
@@ -84,3 +88,20 @@ class Experiment:
         """All that is learnt from and tested on, by name: what makes a run another one though its file is the same."""
         test = {} if self.test is None else {"test features": self.test[0], "test targets": self.test[1]}
         return {**self.problem.arrays, **test}
+
+
+def refuse_turns(batch: Batch | None, what: str) -> None:
+    """Refuse records in turns where nothing is made for them.
+
+    Args:
+        batch: of the experiment.
+        what: what was asked for, as the subject of a sentence.
+
+    Raises:
+        IncompatibleChoice: naming the key of the file.
+    """
+    if batch is not None:
+        raise IncompatibleChoice(
+            f"[algorithm] batch takes records in turns, and {what} is not made for that; `sottovoce run`, `account`, `calibrate` and `check` are. "
+            f"Remove batch."
+        )

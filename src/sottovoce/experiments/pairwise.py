@@ -18,7 +18,7 @@ from scipy import sparse
 from sottovoce.accounting import Guarantee, LinearValidity, account_each, gaussian, pairwise_linear_mu
 from sottovoce.accounting.gossip import pairwise
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
-from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.privacy import parts_of, question, sensitivities
 from sottovoce.linear import bound_rounds
 from sottovoce.noise import Gaussian
@@ -233,6 +233,7 @@ def _checked(experiment: Experiment) -> float:
         raise UnsupportedClaim(
             f'pairs were asked for {given}; mu of a pair is known for Gaussian noise. Use law = "gaussian", or `sottovoce account`.'
         )
+    refuse_turns(experiment.batch, "the account of pairs")
     if privacy.participation != "every-round":
         raise UnsupportedClaim(
             "pairs are computed for data that take part in every round, and [privacy] participation promises less. Remove it, or use "

@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.durable_files import write
 from sottovoce.errors import ConfigError
 from sottovoce.experiments.model_file import MODEL_JSON, load_model
-from sottovoce.experiments.record import load
+from sottovoce.experiments.record import load_run
 from sottovoce.problems import BadTable, Complaint, Model, load_points, read_table
 from sottovoce.wording import brief
 
@@ -42,7 +42,7 @@ def model_in(folder: str | Path, agent: int | str | None = None) -> Model:
         raise ConfigError(
             f"{place} holds the common model alone; the agents' own models stay with their run. Leave the agent out, or give the run's folder."
         )
-    run = load(place)
+    run = load_run(place)
     names = run.description.get("agents") or ()
     by_number = isinstance(agent, str) and agent not in names and agent.isascii() and agent.isdigit()
     return run.model(int(agent) if by_number and agent is not None else agent)

@@ -323,7 +323,7 @@ def _claims(experiment: Experiment) -> Claims:
     privacy = _privacy(experiment)
     return Claims(
         unit=privacy.unit, adjacency=privacy.adjacency, participation=privacy.participation, losses=privacy.losses,
-        same_model=privacy.same_model, batch_size=experiment.batch_size,
+        same_model=privacy.same_model, batch_size=experiment.batch_size, batch=experiment.batch,
     )  # fmt: skip
 
 

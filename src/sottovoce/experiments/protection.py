@@ -12,7 +12,7 @@ from sottovoce.experiments.config.privacy import CyclicSection, PrivacySection, 
 from sottovoce.experiments.config.problem import ClassificationProblem, DirichletPartition, LabelPartition
 from sottovoce.experiments.config.topology import FederationTopology
 from sottovoce.observers import Observer, final_model, observer_named
-from sottovoce.problems import Adjacency, ConvexSmooth, Problem, Unit
+from sottovoce.problems import Adjacency, Batch, ConvexSmooth, Problem, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,8 @@ def protection(config: Config, problem: Problem) -> Privacy | None:
         adjacency=section.adjacency,
         delta=delta,
         observers=tuple(asked([observer_named(name) for name in section.observers or ()])),
-        losses=_losses(section, problem),
-        participation=_participation(section),
+        losses=_losses(section, problem, config.algorithm.turns),
+        participation=_participation(config, section),
         same_model=True
         if section.unit == "agent" and config.problem.ridge > 0 and section.clips == "records"
         else None,
@@ -91,7 +91,7 @@ def protection(config: Config, problem: Problem) -> Privacy | None:
     )
 
 
-def _losses(section: PrivacySection, problem: Problem) -> ConvexSmooth | None:
+def _losses(section: PrivacySection, problem: Problem, batch: Batch | None) -> ConvexSmooth | None:
     if isinstance(section.losses, PromiseSection):
         return ConvexSmooth(section.losses.beta, section.losses.nu)
     if section.losses == "problem" and problem.losses is None:
@@ -99,11 +99,14 @@ def _losses(section: PrivacySection, problem: Problem) -> ConvexSmooth | None:
             f"[privacy] losses: '{problem.kind}' with gradients clipped in {section.clip_norm} can promise nothing about its losses. "
             f"Remove losses, clip in l2, or make the promise yourself: losses = {{ beta = .., nu = .. }}."
         )
-    return problem.losses if section.losses == "problem" else None
+    known = problem.losses if section.losses == "problem" else None
+    return known if known is None or batch is None else batch.losses(known, problem.sizes)
 
 
-def _participation(section: PrivacySection) -> Participation:
-    given = section.participation
+def _participation(config: Config, section: PrivacySection) -> Participation:
+    given, batch = section.participation, config.algorithm.turns
+    if batch is not None and section.unit == "record":
+        return batch.participation(config.experiment.rounds)
     return cyclic(given.times, given.gap) if isinstance(given, CyclicSection) else given
 
 
@@ -155,6 +158,8 @@ def _premises_about_records(config: Config, section: PrivacySection) -> list[str
         made.append("every agent's number of records is public: it enters the sensitivity")
     if section.unit != "agent" and section.adjacency == "add-remove":
         made.append("which other records an agent learns from is the same whether the protected ones are there or not")
+    if config.algorithm.batch is not None:
+        made.append("the order in which an agent's records take their turns is public, and the same whatever they say")
     if by_records and batches and section.participation == "every-round":
         made.append("any record may be drawn in any round, so the value is an upper bound")
     return made

@@ -96,7 +96,7 @@ class Record:
         _save_model(self.folder, run, guarantees, self.header["config"])
         write_json(self.folder / "run.json", {**self.header, "status": "finished"}, private=True)
         _remove_partial_results(self.folder)
-        return load(self.folder)
+        return load_run(self.folder)
 
 
 @contextlib.contextmanager
@@ -202,17 +202,17 @@ def _save_model(folder: Path, run: Run, guarantees: Mapping[str, Any] | None, co
 
 
 def load(path: str | Path) -> Any:
-    """Read a finished run back from its folder, or a design of noise from its file.
-
-    Returns:
-        A `Run`, or a `Design`.
+    """Read a finished run back from its folder (a `Run`), or a design of noise from its file (a `Design`).
 
     Raises:
-        ConfigError: if there is no run, it has not finished, or another version of the format wrote it.
+        ConfigError: there is none, it has not finished, or another version of the format wrote it.
     """
+    return load_design(path) if Path(path).is_file() else load_run(path)
+
+
+def load_run(path: str | Path) -> Run:
+    """As `load`, for runs alone."""
     folder = Path(path)
-    if folder.is_file():
-        return load_design(folder)
     if not (folder / "run.json").is_file():
         raise ConfigError(
             f"{folder} is not a run folder (it has no run.json). Give the folder that `sottovoce run` printed."

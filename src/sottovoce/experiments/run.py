@@ -20,7 +20,7 @@ from sottovoce.experiments.privacy import (
     spending,
     within_budget,
 )
-from sottovoce.experiments.record import is_finished, load, open_record, rounds_stored
+from sottovoce.experiments.record import is_finished, load_run, open_record, rounds_stored
 from sottovoce.experiments.results_folder import check_folder
 from sottovoce.experiments.trajectory import add_models, check_room, open_models
 from sottovoce.simulation import (
@@ -114,7 +114,7 @@ def _run_into(
     description, records = experiment.describe(), experiment.records
     with open_record(folder, config=config.as_dict(), description=description, records=records) as record:
         if record.finished:
-            return load(folder)
+            return load_run(folder)
         done = record.start[0] if record.start else 0
         if done < experiment.rounds:
             algorithm, noise, settings = config.algorithm.kind, config.noise.kind, experiment.settings

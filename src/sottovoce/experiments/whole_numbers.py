@@ -18,7 +18,7 @@ from sottovoce.deployment.privacy import (
 from sottovoce.deployment.terms import PublicRun
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments.config.noise import LawSection
-from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.privacy import sensitivities, size, stated_delta
 from sottovoce.noise import Noise
 from sottovoce.problems import Problem, Sensitivity
@@ -47,7 +47,12 @@ class Watchers:
 
 
 def public_run(experiment: Experiment) -> PublicRun:
-    """The public parts of an experiment."""
+    """The public parts of an experiment.
+
+    Raises:
+        IncompatibleChoice: records in turns.
+    """
+    refuse_turns(experiment.batch, "a run in whole numbers")
     return PublicRun(
         topology=experiment.topology,
         algorithm=experiment.algorithm,
@@ -73,6 +78,7 @@ def marked_sensitivities(experiment: Experiment) -> list[Sensitivity]:
 
 def arithmetic_of(experiment: Experiment, problem: Problem, agent: int) -> GradientArithmetic:
     """What is summed in one gradient; an update that is clipped as a whole is one term, whatever was summed in it."""
+    refuse_turns(experiment.batch, "a run in whole numbers")
     if experiment.algorithm.clipped_update is not None and not experiment.noise.in_gradients:
         return GradientArithmetic(terms=1, added=0.0)
     return gradient_arithmetic(problem, batch_size=experiment.batch_size, agent=agent)

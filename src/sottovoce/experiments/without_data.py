@@ -23,7 +23,7 @@ from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.topology import RandomTopology
 from sottovoce.experiments.data import AgentData, blank_records, records_of_agents
-from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.protection import Privacy
 from sottovoce.experiments.whole_numbers import Watchers, calibrated_for, public_run
 from sottovoce.problems import Preparation, Problem, Schema, agent_names
@@ -82,6 +82,7 @@ def public_parts(config: Config, *, names: Sequence[str] | None = None, agreed: 
         UnsupportedClaim: a promise that would be computed from data, or that no party keeps.
     """
     _refuse_what_parties_cannot(config)
+    refuse_turns(config.algorithm.turns, "a run among parties")
     named = _names(config, names)
     counts = _counts(config, named)
     open_size = _with_open_size(config)

@@ -142,6 +142,7 @@ def run_in_clear(config: Config, experiment: Experiment, rounds: int, *, progres
             rounds=rounds,
             seed=experiment.seed,
             batch_size=experiment.batch_size,
+            batch=experiment.batch,
             dtype=experiment.dtype,
             record=["loss"],
             progress=progress,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from sottovoce.problems.batches import Batch, Cyclic, CyclicBatch, check_batch, cyclic_batch
 from sottovoce.problems.centring import centred_features, shrunk_mean
 from sottovoce.problems.classification import classification
 from sottovoce.problems.clipped_gradients import ClippedGradients, gradient_clip_of
@@ -69,6 +70,7 @@ __all__ = [
     "Constants",
     "ConvexSmooth",
     "CustomLoss",
+    "CyclicBatch",
     "LinearRegression",
     "LogisticRegression",
     "MeanEstimation",
@@ -87,6 +89,7 @@ __all__ = [
     "centred_features",
     "classification",
     "custom_loss",
+    "cyclic_batch",
     "label_counts",
     "linear_regression",
     "load",

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm, clip_vector
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.problems.batches import Batch, check_batch
 from sottovoce.problems.constants import Constants
 from sottovoce.problems.persons import Persons
 from sottovoce.problems.problem import Array, Data, Floats, Problem
@@ -94,6 +95,10 @@ class ClippedGradients:
     def batch_gradient(self, model: Array, records: tuple[Array, ...]) -> Array:
         """The gradient of these records, clipped as a whole, [d]."""
         return clip_vector(self.problem.batch_gradient(model, records), self.gradient_clip)
+
+    def weighted_gradient(self, model: Array, records: tuple[Array, ...], weights: Array) -> Array:
+        """The weighted sum of the gradients of these records, clipped as a whole, [d]."""
+        return clip_vector(self.problem.weighted_gradient(model, records, weights), self.gradient_clip)
 
     def local_risk(self, model: Array, data: Data) -> Array:
         """One agent's (unclipped) risk J_k(model)."""
@@ -179,6 +184,7 @@ class ClippedGradients:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
+        batch: Batch | None = None,
     ) -> Sensitivity:
         """The largest change of one agent's gradient, between any two models: 2C, or C where its data appear or go.
 
@@ -189,6 +195,7 @@ class ClippedGradients:
             clip: None; the problem has its own.
             batch_size: records per agent and round; None for all of them. It changes nothing.
             agent: whose; None for any.
+            batch: whose turn it is in every round; None where batches are not fixed in advance. It changes nothing.
 
         Raises:
             ConfigError: a clip, or an agent or a batch that does not exist.
@@ -202,6 +209,9 @@ class ClippedGradients:
                 f"so that it is worth as much as the agent, {2 * self.gradient_clip.bound:g}. Ask for unit='agent', or clip every record's "
                 f"gradient: problem.with_clipping(clip, norm)."
             )
+        check_batch(batch, batch_size)
+        if batch is not None:  # the whole gradient is clipped, however its records are weighted
+            batch.check(self.sizes)
         diameter = clipped_diameter(self.gradient_clip, norm=norm, dimension=self.dimension)
         value = gradient_sensitivity(
             diameter=diameter, unit=unit, adjacency=adjacency, sizes=self.sizes, batch_size=batch_size, agent=agent

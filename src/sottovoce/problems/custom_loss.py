@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from sottovoce.clipping import Clip, Norm, clip_vector
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import checked
+from sottovoce.problems.batches import Batch
 from sottovoce.problems.clipped_gradients import ClippedGradients, clip_gradients
 from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
@@ -123,6 +124,10 @@ class CustomLoss:
         """The average of the (clipped) gradients of these records, plus the unclipped ridge gradient, [d]."""
         return self._run("batch_gradient", model, records)
 
+    def weighted_gradient(self, model: Array, records: tuple[Array, ...], weights: Array) -> Array:
+        """The (clipped) gradients of these records, summed with weights [B], plus the whole ridge, [d]."""
+        return self._run("weighted_gradient", model, (records, weights))
+
     def local_risk(self, model: Array, data: Data) -> Array:
         """One agent's (unclipped) risk J_k(model)."""
         return self._run("local_risk", model, data)
@@ -191,6 +196,7 @@ class CustomLoss:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
+        batch: Batch | None = None,
     ) -> Sensitivity:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`.
 
@@ -201,9 +207,10 @@ class CustomLoss:
             clip: the bound on a record's gradient; None for that of the problem.
             batch_size: records per agent and round; None for all of them.
             agent: whose; None for the largest of all agents.
+            batch: whose turn it is in every round; None where batches are not fixed in advance.
         """
         return clipped_sensitivity(
-            self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent
+            self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent, batch=batch
         )
 
     def describe(self) -> dict[str, Any]:
@@ -228,6 +235,7 @@ class CustomLoss:
         return {
             "gradient": lambda model, data: self._gradient(model, *self._weighted(model, data)),
             "batch_gradient": lambda model, records: self._gradient(model, records, 1.0 / records[0].shape[0]),
+            "weighted_gradient": lambda model, given: self._gradient(model, *given),
             "local_risk": self._local_risk,
             "risk": self._risk,
         }

@@ -27,12 +27,13 @@ from sottovoce.problems.agent_data import (
     record_weights,
     signed_labels,
 )
+from sottovoce.problems.batches import Batch
 from sottovoce.problems.clipped_gradients import ClippedGradients, clip_gradients
 from sottovoce.problems.constants import Constants, ConvexSmooth, gram_extremes
 from sottovoce.problems.newton import minimise_logistic
 from sottovoce.problems.persons import Persons, declared_persons
 from sottovoce.problems.problem import Array, Data, Floats, describe
-from sottovoce.problems.products import batch_average, batch_margins
+from sottovoce.problems.products import batch_average, batch_margins, batch_sum
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit, clipped_sensitivity
 from sottovoce.reprs import short_repr
 
@@ -108,6 +109,14 @@ class LogisticRegression:
         if bounds:
             derivative = clip_to(derivative, bounds[0])
         return batch_average(derivative, features) + self.ridge * model
+
+    def weighted_gradient(self, model: Array, records: tuple[Array, ...], weights: Array) -> Array:
+        """The (clipped) gradients of these records, summed with weights [B], plus the whole ridge, [d]."""
+        features, labels, *bounds = records
+        derivative = _derivative(batch_margins(features, model), labels)
+        if bounds:
+            derivative = clip_to(derivative, bounds[0])
+        return batch_sum(weights * derivative, features) + self.ridge * model
 
     def local_risk(self, model: Array, data: Data) -> Array:
         """One agent's (unclipped) risk."""
@@ -197,6 +206,7 @@ class LogisticRegression:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
+        batch: Batch | None = None,
     ) -> Sensitivity:
         """The largest change of one agent's gradient; see `sottovoce.problems.sensitivity.clipped_sensitivity`.
 
@@ -207,9 +217,10 @@ class LogisticRegression:
             clip: the bound on a record's gradient; None for that of the problem.
             batch_size: records per agent and round; None for all of them.
             agent: whose; None for the largest of all agents.
+            batch: whose turn it is in every round; None where batches are not fixed in advance.
         """
         return clipped_sensitivity(
-            self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent
+            self, unit=unit, adjacency=adjacency, norm=norm, clip=clip, batch_size=batch_size, agent=agent, batch=batch
         )
 
     def describe(self) -> dict[str, Any]:

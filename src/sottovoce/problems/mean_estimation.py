@@ -22,6 +22,7 @@ from sottovoce.clipping import Clip, Norm, clip_vector
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked
 from sottovoce.problems.agent_data import agent_weights, pad_features, record_mask
+from sottovoce.problems.batches import Batch
 from sottovoce.problems.clipped_gradients import ClippedGradients, clip_gradients
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
 from sottovoce.problems.persons import Persons, declared_persons
@@ -124,6 +125,14 @@ class MeanEstimation:
             differences = clip_vector(differences, self.clip)
         return differences.sum(0) / points.shape[0]
 
+    def weighted_gradient(self, model: Array, records: tuple[Array, ...], weights: Array) -> Array:
+        """The (clipped) gradients of these records, summed with weights [B], [d]."""
+        (points,) = records
+        differences = model - points
+        if self.clip is not None:
+            differences = clip_vector(differences, self.clip)
+        return (weights[:, None] * differences).sum(0)
+
     def local_risk(self, model: Array, data: Data) -> Array:
         """One agent's (unclipped) risk: ||w - mean_k||^2 / 2 plus the spread of its points."""
         error = model - data["mean"]
@@ -191,6 +200,7 @@ class MeanEstimation:
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
+        batch: Batch | None = None,
     ) -> Sensitivity:
         """The largest change of one agent's gradient, in `norm`, when the protected unit changes.
 
@@ -207,6 +217,7 @@ class MeanEstimation:
             clip: a bound applied elsewhere; None is the problem's own.
             batch_size: distinct records per batch; None is the full gradient.
             agent: None is the worst agent.
+            batch: whose turn it is in every round; None where batches are not fixed in advance.
 
         Raises:
             ConfigError: the request contradicts the problem.
@@ -219,7 +230,7 @@ class MeanEstimation:
             diameter = clipped_diameter(used, norm=norm, dimension=self.dimension)
         persons = self.persons if unit == "person" else None
         value = gradient_sensitivity(
-            diameter=diameter, unit=unit, adjacency=adjacency, sizes=self.sizes, batch_size=batch_size, agent=agent, persons=persons
+            diameter=diameter, unit=unit, adjacency=adjacency, sizes=self.sizes, batch_size=batch_size, agent=agent, persons=persons, batch=batch
         )  # fmt: skip
         compares: Compares = "any two models" if unit == "agent" else "same model"
         return Sensitivity(value, unit=unit, adjacency=adjacency, norm=norm, compares=compares, persons=persons)

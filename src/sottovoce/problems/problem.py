@@ -2,7 +2,7 @@
 
     minimise  J(w) = (1/K) sum_k J_k(w),   J_k(w) = (1/n_k) sum_i loss(w; record_i) + ridge term
 
-The per-agent functions (gradient, records, batch_gradient, local_risk) take ONE agent's `data`, that is row k of every
+The per-agent functions (gradient, records, batch_gradient, weighted_gradient, local_risk) take ONE agent's `data`, that is row k of every
 array in `arrays`, and use only operators and the namespace of the model they get: a simulator maps them over agents in
 JAX, a party calls them on NumPy.
 """
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.clipping import Clip, Norm
+from sottovoce.problems.batches import Batch
 from sottovoce.problems.constants import Constants, ConvexSmooth, QuadraticRecords
 from sottovoce.problems.persons import Persons
 from sottovoce.problems.sensitivity import Adjacency, Sensitivity, Unit
@@ -68,6 +69,9 @@ class Problem(Protocol):
 
     def batch_gradient(self, model: Array, records: tuple[Array, ...]) -> Array:
         """The average of the (clipped) gradients of these records, plus the unclipped ridge gradient, [d]."""
+
+    def weighted_gradient(self, model: Array, records: tuple[Array, ...], weights: Array) -> Array:
+        """The (clipped) gradients of these records, summed with weights [B], plus the whole unclipped ridge gradient, [d]."""
 
     def local_risk(self, model: Array, data: Data) -> Array:
         """One agent's (unclipped) risk J_k(model)."""
@@ -137,6 +141,7 @@ class Problem(Protocol):
         clip: float | Clip | None = None,
         batch_size: int | None = None,
         agent: int | None = None,
+        batch: Batch | None = None,
     ) -> Sensitivity:
         """The largest change of one agent's gradient when the protected unit changes, marked with what it compares.
 
@@ -147,6 +152,7 @@ class Problem(Protocol):
             clip: the bound on a record's gradient; None for that of the problem.
             batch_size: records per agent and round; None for all of them.
             agent: whose; None for the largest of all agents.
+            batch: whose turn it is in every round; None where batches are not fixed in advance.
         """
 
     def describe(self) -> dict[str, Any]:

@@ -20,12 +20,17 @@ def batch_margins(features: Array, model: Array) -> Array:
     return total
 
 
-def batch_average(coefficients: Array, features: Array) -> Array:
-    """The average over the batch of coefficient [B] times features [B, d]: [d]."""
+def batch_sum(coefficients: Array, features: Array) -> Array:
+    """The sum over the batch of coefficient [B] times features [B, d]: [d]."""
     count = features.shape[0]
     if count > SHORT:
-        return (coefficients[:, None] * features).sum(0) / count
+        return (coefficients[:, None] * features).sum(0)
     total = coefficients[0] * features[0]
     for b in range(1, count):
         total = total + coefficients[b] * features[b]
-    return total / count
+    return total
+
+
+def batch_average(coefficients: Array, features: Array) -> Array:
+    """The average over the batch of coefficient [B] times features [B, d]: [d]."""
+    return batch_sum(coefficients, features) / features.shape[0]

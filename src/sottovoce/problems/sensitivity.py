@@ -24,6 +24,12 @@ The record and person rows compare gradients AT THE SAME MODEL. The agent rows h
 after clipping: a ridge is a public function of the model, but moving from one model to another changes it by ridge times the
 distance, which nothing bounds. With a ridge the agent rows too hold at the same model only. A `Sensitivity` says which.
 
+Records in turns (`batches.cyclic_batch`, every record with the weight gap / n_k in its rounds): a record replaced at its place changes the
+gradient of its rounds by 2C gap / n_k at the same model, m records of a person by min(m, ceil(n_k / gap)) times that. Taking a record away would
+move those after it to other rounds, so "add-remove" is refused for records and persons. The weights of a round sum to at most
+s(n) = gap ceil(n / gap) / n <= 2 gap / (gap + 1), so an agent's gradient has norm at most C s(n_k), and other data of any number of records at most
+2C gap / (gap + 1): an agent's data replaced change it by at most the sum of the two, and taken away by the first.
+
 A batch holds DISTINCT records. Were records drawn with replacement inside one batch, a record could enter B times and
 the record rows would be 2C, not 2C/B.
 
@@ -42,6 +48,7 @@ from numpy.typing import NDArray
 from sottovoce.clipping import Clip, Norm, check_norm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.numbers import is_whole
+from sottovoce.problems.batches import Batch, check_batch
 from sottovoce.problems.persons import Persons
 
 Unit = Literal["record", "agent", "person"]
@@ -107,6 +114,7 @@ def gradient_sensitivity(
     batch_size: int | None = None,
     agent: int | None = None,
     persons: Persons | None = None,
+    batch: Batch | None = None,
 ) -> float:
     """Return the largest change of one agent's gradient, by the table of this module.
 
@@ -118,6 +126,7 @@ def gradient_sensitivity(
         batch_size: distinct records per batch; None is the full gradient.
         agent: the agent asked about; None is the worst of all.
         persons: what is known of persons; needed for unit="person".
+        batch: whose turn it is in every round; None where batches are not fixed in advance.
 
     Returns:
         The sensitivity.
@@ -125,11 +134,15 @@ def gradient_sensitivity(
     Raises:
         ConfigError: an unknown unit or adjacency, an agent that does not exist, a batch larger than an agent's data, persons of
             whom nothing is known.
-        UnsupportedClaim: a person whose records an agent cannot do without.
+        UnsupportedClaim: a person whose records an agent cannot do without, or records in turns of which one is taken away.
     """
     _check_choice(unit, name="unit", allowed=get_args(Unit))
     _check_choice(adjacency, name="adjacency", allowed=get_args(Adjacency))
     smallest = _smallest_size(sizes, agent)
+    check_batch(batch, batch_size)
+    if batch is not None:
+        asked = sizes if agent is None else sizes[[agent]]
+        return diameter * _in_turns(batch, unit, adjacency, asked, persons)
     divisor = smallest if batch_size is None else _checked_batch_size(batch_size, sizes, agent)
     if unit == "agent":
         return diameter if adjacency == "replace" else diameter / 2.0
@@ -139,6 +152,25 @@ def gradient_sensitivity(
     if adjacency == "add-remove":
         _refuse_nothing_left(most, smallest, batch_size)
     return diameter * min(most, divisor) / divisor
+
+
+def _in_turns(
+    batch: Batch, unit: Unit, adjacency: Adjacency, sizes: NDArray[np.int64], persons: Persons | None
+) -> float:
+    """The largest change of a gradient of records in turns, in diameters; see the module."""
+    batch.check(sizes)
+    if unit == "agent":
+        own, other = float(batch.largest_share(sizes).max()), 2.0 * batch.gap / (batch.gap + 1.0)
+        return (own + other) / 2.0 if adjacency == "replace" else own / 2.0
+    if adjacency == "add-remove":
+        raise UnsupportedClaim(
+            f"adjacency='add-remove' with unit='{unit}' and records in turns, {batch!r}: taking a record away would move all records after it to "
+            f"other rounds. Use adjacency='replace'."
+        )
+    if unit == "record":
+        return float((batch.gap / sizes).max())
+    at_once = np.minimum(required_persons(persons).records, -(-sizes // batch.gap))
+    return float((batch.gap * at_once / sizes).max())
 
 
 def required_persons(persons: Persons | None) -> Persons:
@@ -269,6 +301,7 @@ def clipped_sensitivity(
     clip: float | Clip | None,
     batch_size: int | None,
     agent: int | None,
+    batch: Batch | None = None,
 ) -> Sensitivity:
     """The largest change of one agent's clipped gradient, in `norm`, when the protected unit changes.
 
@@ -283,6 +316,7 @@ def clipped_sensitivity(
         clip: a bound applied elsewhere; None is the problem's own.
         batch_size: distinct records per batch; None is the full gradient.
         agent: None is the worst agent.
+        batch: whose turn it is in every round; None where batches are not fixed in advance.
 
     Raises:
         ConfigError: nothing is clipped, or the request contradicts the problem.
@@ -292,7 +326,7 @@ def clipped_sensitivity(
     diameter = clipped_diameter(used, norm=norm, dimension=problem.dimension)
     persons = problem.persons if unit == "person" else None
     value = gradient_sensitivity(
-        diameter=diameter, unit=unit, adjacency=adjacency, sizes=problem.sizes, batch_size=batch_size, agent=agent, persons=persons
+        diameter=diameter, unit=unit, adjacency=adjacency, sizes=problem.sizes, batch_size=batch_size, agent=agent, persons=persons, batch=batch
     )  # fmt: skip
     anywhere = unit == "agent" and problem.ridge == 0
     compares: Compares = "any two models" if anywhere else "same model"

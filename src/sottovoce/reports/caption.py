@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,10 +42,17 @@ def describe(run: Run) -> str:
         f"{_words(topology['name'])} network of {topology['num_agents']:,} agents ({_weights(topology)})",
         _count(given["rounds"], "round"),
         _count(given["repeats"], "repeat"),
-        "full gradients" if batch is None else f"batch size {batch:,}",
+        _batches(batch, given.get("batch")),
         f"seed {given['seed']}",
     ]
     return ", ".join(parts) + "."
+
+
+def _batches(size: int | None, turns: Mapping[str, Any] | None) -> str:
+    """Which records enter a gradient."""
+    if turns is not None:
+        return f"records in turns, every {turns['gap']:,} rounds"
+    return "full gradients" if size is None else f"batch size {size:,}"
 
 
 def put_caption(figure: Figure, caption: str | None) -> float:

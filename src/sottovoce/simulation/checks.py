@@ -10,7 +10,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, IncompatibleChoice
 from sottovoce.linear import check_hand_over, check_shapes, check_together, refuse_memory
 from sottovoce.noise import Noise
-from sottovoce.problems import ClippedGradients, CustomLoss
+from sottovoce.problems import Batch, ClippedGradients, CustomLoss
 from sottovoce.schedules import running_round
 from sottovoce.simulation.round_numbers import check_round_numbers
 from sottovoce.simulation.rounds.precision import precision
@@ -36,8 +36,10 @@ def check_algorithm(
         IncompatibleChoice: the parts do not fit together, or compiled rounds differ from those on the host.
     """
     rounds, batch_size = settings.rounds, settings.batch_size
+    if settings.batch is not None:
+        check_turns(problem, settings.batch)
     check_round_numbers(algorithm, rounds, settings.dtype, dimension=problem.dimension)
-    check_traced_shapes(problem, algorithm, batch_size, settings.dtype)
+    check_traced_shapes(problem, algorithm, batch_size, settings.dtype, settings.batch)
     for noise in noises:
         if settings.fraction_bits is not None:
             refuse_memory(noise, "runs on a lattice, which parties repeat,")
@@ -47,7 +49,23 @@ def check_algorithm(
         check_hand_over(algorithm, noise, topology, rounds)
 
 
-def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | None, dtype: str) -> None:
+def check_turns(problem: Any, batch: Batch) -> None:
+    """Refuse a problem that cannot be run with records in turns.
+
+    Raises:
+        ConfigError: it has no weighted gradient, or an agent has fewer records than there are turns.
+    """
+    if not callable(getattr(problem, "weighted_gradient", None)):
+        raise ConfigError(
+            f"batch = {batch!r} weighs records, and '{problem.kind}' has no function weighted_gradient(model, records, weights). Add it, or use "
+            f"batch_size."
+        )
+    batch.check(problem.sizes)
+
+
+def check_traced_shapes(
+    problem: Any, algorithm: Algorithm, batch_size: int | None, dtype: str, batch: Batch | None = None
+) -> None:
     """Refuse messages, states and gradients of another shape than the model's, traced as the compiled round traces them.
 
     Raises:
@@ -57,18 +75,32 @@ def check_traced_shapes(problem: Any, algorithm: Algorithm, batch_size: int | No
     with precision(dtype):
         jax.eval_shape(lambda w, t: _check_traced(algorithm, t, w), model, _array_of((), np.int32))
         data = {name: _array_of(np.shape(value)[1:], _traced(value, dtype)) for name, value in problem.arrays.items()}
-        if batch_size is None:
-            found = jax.eval_shape(problem.gradient, model, data)
-        else:
-            positions = _array_of((batch_size,), np.int32)
-            found = jax.eval_shape(
-                lambda w, own, p: problem.batch_gradient(w, problem.records(own, p)), model, data, positions
-            )
+        found = jax.eval_shape(*_traced_gradient(problem, model, data, batch_size, batch))
     if found.shape != model.shape:
         raise ConfigError(
             f"the gradient of '{problem.kind}' has shape {found.shape} for a model of shape {model.shape}, and would be repeated along it. "
             f"Return an array of the model's shape."
         )
+
+
+def _traced_gradient(
+    problem: Any, model: Any, data: Any, batch_size: int | None, batch: Batch | None
+) -> tuple[Any, ...]:
+    """The gradient that a run takes, and what it is traced with."""
+    if batch is not None:
+        places = (batch.most_records(problem.sizes),)
+        positions, weights = _array_of(places, np.int32), _array_of(places, model.dtype)
+        return (
+            lambda w, own, p, x: problem.weighted_gradient(w, problem.records(own, p), x),
+            model,
+            data,
+            positions,
+            weights,
+        )
+    if batch_size is None:
+        return problem.gradient, model, data
+    positions = _array_of((batch_size,), np.int32)
+    return lambda w, own, p: problem.batch_gradient(w, problem.records(own, p)), model, data, positions
 
 
 def _check_traced(algorithm: Algorithm, round_: Any, model: Any) -> None:

@@ -11,7 +11,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sottovoce.algorithms import Algorithm
+from sottovoce.errors import UnsupportedClaim
+from sottovoce.simulation.rounds.plan import Plan
+from sottovoce.theory import likely_cause
+from sottovoce.topologies import Topology
+
 Array = Any
+
+
+def cause_of(plan: Plan, topology: Topology, algorithm: Algorithm, round_: int) -> str:
+    """One or two sentences on why a run left the finite numbers; with records in turns, their smoothness is what is known."""
+    if plan.batch is not None:
+        try:
+            share = float(plan.batch.largest_share(plan.problem.sizes).max())
+            beta = share * float(plan.problem.constants.record_smoothness)
+        except UnsupportedClaim:  # no exact limit and no smoothness: the general advice
+            return likely_cause(plan.problem, topology, algorithm, None, round_)
+        return (
+            f"Likely cause: with records in turns, steps above 2 / smoothness of a round's records = {2 / beta:.4g} are not stable in general. Take "
+            f"a smaller step."
+        )
+    return likely_cause(plan.problem, topology, algorithm, plan.batch_size, round_)
 
 
 def failing_agent(problem: Any, data: Any, weights: Array, *, before: Array, after: Array) -> int | None:

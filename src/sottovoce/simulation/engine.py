@@ -19,15 +19,15 @@ from sottovoce.errors import ConfigError, Diverged
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.simulation.checks import check_algorithm, check_resumed, check_test_records
-from sottovoce.simulation.divergence import failing_agent
+from sottovoce.simulation.divergence import cause_of, failing_agent
 from sottovoce.simulation.pace import next_rounds
 from sottovoce.simulation.resources import RunSize, check_compiled, check_run_size, holds_record_gradients, run_size
 from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, Measured, choose_metrics, keeps_models
 from sottovoce.simulation.rounds.plan import Plan, plan_comparison
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.rounds.program import compile_advance, initial_state, models_of
+from sottovoce.simulation.rounds.remembered import most_lags
 from sottovoce.simulation.settings import Settings
-from sottovoce.theory import likely_cause
 from sottovoce.topologies import Topology
 
 Array = Any
@@ -120,6 +120,8 @@ def chunks(
     check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
         check_algorithm(problem, topology, algorithm, tuple(noises.values()), settings)
+    run = replace(run, blocks=run.blocks + len(algorithms) * most_lags(tuple(noises.values())))
+    check_run_size(run)  # with the noise of earlier rounds, whose shape is known to be right by now
     measured = Measured(metrics, _test_records(problem, metrics, test), keeps_models(record))
     return _chunks(problem, topology, algorithms, noises, settings, run, measured, start)
 
@@ -178,12 +180,11 @@ def size_of_run(
         schemes: how many noise schemes each of them runs with.
         metrics: how many are measured after every round.
     """
-    repeats, batch_size = settings.repeats, settings.batch_size
+    repeats = settings.repeats
     b, lanes = np.dtype(settings.dtype).itemsize, problem.num_agents * problem.dimension * schemes
     afford = int(GROUP_BYTES / (b * lanes * len(algorithms)))
     if holds_record_gradients(problem):
-        records = int(np.max(problem.sizes)) if batch_size is None else batch_size
-        afford = min(afford, int(RECORD_BYTES / (b * lanes * records)))
+        afford = min(afford, int(RECORD_BYTES / (b * lanes * settings.most_records(problem.sizes))))
     together = settings.repeats_together or max(1, min(repeats, afford))
     together = -(-repeats // -(-repeats // together))  # equal groups: a smaller last one would be compiled again
     grouped = replace(settings, repeats_together=together)
@@ -307,7 +308,7 @@ def _diverged(runner: _Runner, topology: Topology, states: list[Any], done: int,
     agent, algorithm = agent if guilty is None else guilty, plan.algorithms[a]
     return Diverged(
         f"learning left the finite numbers in round {done + bad}, first at agent {agent} ('{algorithm.name}' with noise "
-        f"'{plan.noises[scheme].name}', repeat {repeat}). {likely_cause(plan.problem, topology, algorithm, plan.batch_size, done + bad)}"
+        f"'{plan.noises[scheme].name}', repeat {repeat}). {cause_of(plan, topology, algorithm, done + bad)}"
     )
 
 

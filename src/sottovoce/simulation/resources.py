@@ -131,7 +131,7 @@ def run_size(
     links = [sum(len(used.links) for used in exchange_topologies(one, topology)) for one in algorithms]
     return RunSize(
         agents=problem.num_agents,
-        records=int(np.max(problem.sizes)) if settings.batch_size is None else settings.batch_size,
+        records=int(settings.most_records(problem.sizes)),
         dimension=problem.dimension,
         numbers=worlds * sum(int(np.size(array)) for array in problem.arrays.values()),
         blocks=sum(len(state_blocks(one.init(np.zeros(1)))) for one in algorithms),

@@ -1,9 +1,11 @@
 """The numbers of a simulation, as one value: checked once, when it is made, and passed on whole."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import chosen, is_whole, whole
+from sottovoce.problems import Batch, check_batch
 
 DTYPES = ("float32", "float64")
 DRAWS = ("merged", "sources")
@@ -24,9 +26,10 @@ class Settings:
         repeats_together: repeats in one pass; None chooses by memory. Random numbers do not depend on it.
         draws: "merged": Gaussian sources that only add up at one receiver are drawn as one, equal in law; "sources": every source is drawn.
         fraction_bits: f, every source rounded to whole units of 2^-f; None: as drawn. Needs "sources" and float64.
+        batch: whose turn it is in every round, in place of batch_size; None: nobody's.
 
     Raises:
-        ConfigError: counts that are not whole and positive, a seed or a type that does not exist, a lattice where sources are merged or short.
+        ConfigError: two kinds of batches, counts that are not whole and positive, a seed or a type that does not exist, a lattice where sources are merged or short.
     """
 
     rounds: int
@@ -38,10 +41,12 @@ class Settings:
     repeats_together: int | None = None
     draws: str = "merged"
     fraction_bits: int | None = None
+    batch: Batch | None = None
 
     def __post_init__(self) -> None:
         whole("rounds", self.rounds)
         whole("repeats", self.repeats)
+        check_batch(self.batch, self.batch_size)
         for name in ("batch_size", "chunk", "repeats_together"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
@@ -51,6 +56,12 @@ class Settings:
         chosen("draws", self.draws, DRAWS)
         if self.fraction_bits is not None:
             self._check_lattice(self.fraction_bits)
+
+    def most_records(self, sizes: Any) -> int:
+        """The most records of one agent that enter a gradient, of agents with these numbers of records."""
+        if self.batch is not None:
+            return self.batch.most_records(sizes)
+        return max(sizes) if self.batch_size is None else self.batch_size
 
     def _check_lattice(self, fraction_bits: int) -> None:
         if not is_whole(fraction_bits, -MOST_FRACTION_BITS, MOST_FRACTION_BITS):

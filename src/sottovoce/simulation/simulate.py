@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
-from sottovoce.problems import ClippedGradients, CustomLoss
+from sottovoce.problems import Batch, ClippedGradients, CustomLoss
 from sottovoce.simulation.common_model import common_models
 from sottovoce.simulation.generator import GENERATOR
 from sottovoce.simulation.run import Run, join
@@ -27,7 +27,7 @@ def simulate(
     problem: Any, topology: Topology, algorithm: Algorithm, noise: Noise, *, rounds: int, repeats: int = ..., seed: int = ...,
     batch_size: int | None = ..., dtype: str = ..., record: Sequence[str] | None = ..., test: tuple[Any, Any] | None = ...,
     progress: bool = ..., chunk: int | None = ..., repeats_together: int | None = ..., start: Any = ...,
-    draws: str = ..., fraction_bits: int | None = ...,
+    draws: str = ..., fraction_bits: int | None = ..., batch: Batch | None = ...,
 ) -> Run: ...  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def simulate(
     rounds: int, repeats: int = ..., seed: int = ..., batch_size: int | None = ..., dtype: str = ...,
     record: Sequence[str] | None = ..., test: tuple[Any, Any] | None = ..., progress: bool = ..., chunk: int | None = ...,
     repeats_together: int | None = ..., start: Any = ...,
-    draws: str = ..., fraction_bits: int | None = ...,
+    draws: str = ..., fraction_bits: int | None = ..., batch: Batch | None = ...,
 ) -> dict[tuple[Any, Any], Run]: ...  # fmt: skip
 
 
@@ -60,6 +60,7 @@ def simulate(
     start: Any = None,
     draws: str = "merged",
     fraction_bits: int | None = None,
+    batch: Batch | None = None,
 ) -> Run | dict[tuple[Any, Any], Run]:
     """Let the agents learn for a number of rounds and return what was measured.
 
@@ -86,6 +87,7 @@ def simulate(
             source of the noise map is drawn, and the models are exactly those of the map with the sources of `sv.simulation.drawn`.
         fraction_bits: f, every source rounded to whole units of 2^-f, so that a deployed run can be fed the same integers; None: as drawn.
             Needs draws="sources" and dtype="float64".
+        batch: in place of batch_size, `sv.problems.cyclic_batch(gap)`: records in turns, in a public order that the accountant knows too.
 
     Returns:
         A Run; or, when a dict was given for algorithm or noise, {(algorithm label, noise label): Run}. A choice that was not
@@ -99,7 +101,7 @@ def simulate(
     check_parts(problem=problem, topology=topology, algorithm=algorithm, noise=noise)
     settings = Settings(
         rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk, repeats_together=repeats_together,
-        draws=draws, fraction_bits=fraction_bits,
+        draws=draws, fraction_bits=fraction_bits, batch=batch,
     )  # fmt: skip
     single = not isinstance(algorithm, Mapping) and not isinstance(noise, Mapping)
     algorithms = algorithm if isinstance(algorithm, Mapping) else {algorithm.name: algorithm}
@@ -146,6 +148,8 @@ def _described(problem: Any, topology: Topology, settings: Settings, first: np.n
         "batch_size": settings.batch_size,
         "dtype": settings.dtype,
     }
+    if settings.batch is not None:
+        described["batch"] = settings.batch.describe()
     if settings.draws == "sources":
         described |= {"draws": settings.draws, "fraction_bits": settings.fraction_bits}
     if first is not None:

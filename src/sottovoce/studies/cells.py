@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sottovoce.errors import ConfigError
-from sottovoce.experiments import Experiment, build, parse
+from sottovoce.experiments import Experiment, build, parse, refuse_turns
 from sottovoce.wording import brief_value
 
 CONFIG = "config"  # the key whose values change several sections
@@ -65,7 +65,9 @@ def changed_tables(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict
 
 def changed(base: Mapping[str, Any], *changes: Mapping[str, Any], source: str) -> Experiment:
     """The experiment of a base configuration with keys replaced; `source` says in messages where it came from."""
-    return build(parse(changed_tables(base, *changes), source=source))
+    config = parse(changed_tables(base, *changes), source=source)
+    refuse_turns(config.algorithm.turns, "a study")
+    return build(config)
 
 
 def replace_key(data: dict[str, Any], key: str, value: Any) -> None:

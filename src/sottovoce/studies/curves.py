@@ -40,6 +40,7 @@ from sottovoce.experiments import (
     build,
     checked_label,
     parse,
+    refuse_turns,
     refuse_unkept_promises,
 )
 from sottovoce.reports import curve_grid, describe, pictures, save, scaling, with_test_error
@@ -261,6 +262,7 @@ def _built(section: StudySection, base: Mapping[str, Any], label: Label, source:
         raise ConfigError(
             f"{source}: study {section.name!r} averages over the last {section.tail} of only {config.experiment.rounds} rounds."
         )
+    refuse_turns(config.algorithm.turns, "a study")
     experiment = build(config)
     refuse_unkept_promises(experiment)
     return Built(config, experiment)

@@ -45,6 +45,7 @@ def wiring(noise, topology=GRAPH, algorithm=ATC, lattice=LATTICE, **options):
             "go through a relay and others",
         ),
         (GRAPH, FEDAVG._replace(needs_relay="it"), SCHEMES["independent"], "has no relay"),
+        (GRAPH, ATC, SCHEMES["independent"]._replace(memory=np.full((1, 1, 1), 0.5)), "noise of earlier rounds again"),
     ],
 )
 def test_runs_that_parties_cannot_carry_out_are_refused(topology, algorithm, noise, reason):

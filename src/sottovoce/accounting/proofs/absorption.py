@@ -29,6 +29,10 @@ recursion run with equality stays below e, its shifts below H, its cost below th
 thus a convex quadratic programme, sparse in (e, H). The solver only proposes theta: what is returned comes from the
 recursion run forward with theta clamped, 1 where read and 0 where known, and holds whatever the solver did.
 
+Sources that are not independent (what agents add to their messages, where they share noise) have a price h' X h
+together, X from `noise_vectors`; then H' |X| H replaces the sum of squares (`absorption_prices`), and nothing else
+changes, since the cost still grows with every H.
+
 Final read-out. Seen is sum_l r_l psi_{l,n} + sum_s g_s z_{s,n}, and of round n's links only those marked as read.
 Read sources move by -d_owner(s); the rest D = sum_l (r_l - sum_{s of l, read} g_s) d_l must be undone by sources
 neither read nor known, sum_s g_s h_s = -D. The shortest such shift is h_s = -g_s D / |g|^2 (Cauchy-Schwarz) and costs
@@ -155,10 +159,7 @@ def _evaluate(problem: Problem, shares: np.ndarray) -> _Plan:
             shifts[i] = shares[i] * bounds[i, r.owners]
             shifts[i, r.read & ~problem.usable(i) & (bounds[i, r.owners] > 0)] = np.inf
             rest = float(problem.residual @ bounds[i]) if i == n - 1 else 0.0
-            if rest > 0:
-                norm = float(np.linalg.norm(problem.spread))
-                shifts[i] += np.abs(problem.spread) / norm * (rest / norm) if norm > 0 else np.inf
-            costs[i] = np.sum((shifts[i] / (problem.std[i] or 1.0)) ** 2)  # without noise shifts are 0 or infinite
+            shifts[i], costs[i] = _cost_of_round(problem, i, shifts[i], rest)
             if i < n - 1:
                 alpha, gamma = problem.coefficients(i)
                 flow = (alpha + gamma * shares[i, r.sources]) * bounds[i, r.senders]
@@ -166,6 +167,19 @@ def _evaluate(problem: Problem, shares: np.ndarray) -> _Plan:
                 bounds[i + 1] += np.max(combined, axis=0, initial=0.0)
     overflow = ~np.isfinite(bounds).all(axis=1)
     return _Plan(bounds, shifts, np.where(np.maximum.accumulate(overflow), np.inf, costs))
+
+
+def _cost_of_round(problem: Problem, i: int, shifts: np.ndarray, rest: float) -> tuple[np.ndarray, float]:
+    """Shifts [W] with those that undo a read-out's difference of length `rest`, and what they cost together."""
+    prices, std = problem.rounds[i].prices, problem.std[i] or 1.0  # without noise shifts are 0 or infinite
+    norm, moved = float(np.linalg.norm(problem.spread)), shifts
+    if rest > 0 and norm == 0:
+        moved = np.full_like(shifts, np.inf)
+    elif rest > 0:
+        moved = shifts + (np.abs(problem.undo) * rest if prices else np.abs(problem.spread) / norm * (rest / norm))
+    if prices is None or np.isinf(moved).any():
+        return moved, float(np.sum((moved / std) ** 2))
+    return moved, prices.of(shifts, problem.undo, rest) / std**2
 
 
 def _fixed_shares(problem: Problem) -> tuple[np.ndarray, bool]:
@@ -246,17 +260,41 @@ def _layout(problem: Problem, fixed: np.ndarray, bounds: np.ndarray) -> _Layout:
 
 
 def _quadratic(problem: Problem, layout: _Layout) -> np.ndarray:
-    """Cost of each variable's square, [size]."""
+    """Cost of each variable's square, [size], where sources are independent."""
     cost = np.zeros(layout.size)
     for i, r in enumerate(problem.rounds):
+        if r.prices is not None:
+            continue
         e, h = layout.e[i, r.owners], layout.h[i]
         price = (layout.scale[i, r.owners] / (problem.std[i] or 1.0)) ** 2
         whole = (layout.shares[i] == 1.0) & (e >= 0)
         np.add.at(cost, e[whole], price[whole])
         cost[h[h >= 0]] += price[h >= 0]
-    if layout.readout > 0:
+    if layout.readout > 0 and problem.rounds[-1].prices is None:
         cost[-1] = (layout.readout / (problem.std[-1] * np.linalg.norm(problem.spread))) ** 2
     return cost
+
+
+def _products(problem: Problem, layout: _Layout) -> tuple[sparse.coo_array, bool]:
+    """Cost of products of variables where sources share noise, as a symmetric matrix; and whether it is the cost itself, or more."""
+    entries, exact = [(np.zeros(0, int), np.zeros(0, int), np.zeros(0))], True
+    for i, r in enumerate(problem.rounds):
+        if r.prices is None:
+            continue
+        e = layout.e[i, r.owners]
+        variable = np.where(layout.h[i] >= 0, layout.h[i], np.where(layout.shares[i] == 1.0, e, -1))
+        place, price, convex = np.flatnonzero(variable >= 0), r.prices.proposed, r.prices.convex
+        factor, variable = (layout.scale[i, r.owners] / (problem.std[i] or 1.0))[place], variable[place]
+        price = price[np.ix_(place, place)]
+        if i == len(problem.rounds) - 1 and layout.readout > 0:
+            price, convex = r.prices.with_readout(place, problem.undo)
+            variable = np.append(variable, layout.size - 1)
+            factor = np.append(factor, layout.readout / problem.std[i])
+        rows, columns = np.nonzero(price)
+        entries.append((variable[rows], variable[columns], (price * np.outer(factor, factor))[rows, columns]))
+        exact &= convex or not len(place)
+    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+    return sparse.coo_array((values, (rows, columns)), shape=(layout.size, layout.size)), exact
 
 
 def _recursion(problem: Problem, layout: _Layout) -> tuple[sparse.coo_array, np.ndarray]:
@@ -307,7 +345,9 @@ def _solve(
             "Account for fewer rounds or agents, or use the guarantee for all sent messages."
         )
     unit = cost * 1e-4  # keeps the optimum well above 1, below which the solver's relative gap becomes an absolute one
-    hessian = sparse.diags_array(2.0 * _quadratic(problem, layout) / unit, format="csc")
+    products, exact = _products(problem, layout)
+    squares = sparse.diags_array(_quadratic(problem, layout), format="csc")
+    hessian = sparse.triu((squares + products) * (2.0 / unit), format="csc")
     matrix, limit = _constraints(problem, layout)
     import clarabel  # heavy, and only certificates need it
 
@@ -325,4 +365,4 @@ def _solve(
         bound = x[layout.e[i, r.owners[free]]]
         shares[i, free] = np.clip(x[layout.h[i, free]] / np.where(bound > 0, bound, np.inf), 0.0, 1.0)
     solved = solution.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
-    return shares, float(solution.obj_val_dual) * unit if solved else 0.0, solved
+    return shares, float(solution.obj_val_dual) * unit if solved and exact else 0.0, solved

@@ -1,7 +1,8 @@
 """The absorption certificate of a run: from rounds and observer to the quadratic programme of `absorption`.
 
-It covers rounds of diffusion type whose sources have one owner each and whose links carry one source of their sender, unchanged. For
-anything else there is no certificate (None), and the account of sent messages stands.
+It covers rounds of diffusion type, with noise that is fresh in every round, of two kinds: links that carry one source of their sender, unchanged and shared
+with nobody; and agents that add one and the same sum of sources to all their messages, whoever shares these (`noise_vectors`). For anything
+else there is no certificate (None), and the account of sent messages stands.
 """
 
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from sottovoce.accounting.proofs.absorption import (
 )
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.accounting.proofs.message_differences import final_models_hold
+from sottovoce.accounting.proofs.noise_vectors import noise_vector
 from sottovoce.accounting.proofs.proof import Proof, Statement
 from sottovoce.accounting.question.promise import contraction
 from sottovoce.accounting.tradeoff import GaussianTradeoff
@@ -30,6 +32,9 @@ from sottovoce.problems import ConvexSmooth
 LARGEST = 300_000  # agents x rounds up to which the programme is solved
 MOST_PATTERNS = 16
 MOST_WORK = 1.2e9  # squares of the numbers of variables, added up: the solver takes about a minute
+SHARED_WORK = 4  # times as long, at most about, where shifts of agents have a price together
+LARGEST_SHARED = 20_000_000  # entries of these prices in all rounds that differ
+COUNTED_ON = " That noise is correlated between agents, so this counts on the others adding theirs as agreed."
 
 
 class Absorption(NamedTuple):
@@ -40,6 +45,11 @@ class Absorption(NamedTuple):
     sizes: np.ndarray  # [T, A] step sizes where the unit takes part; entered with the message of that round
     steps: Diffusion | Consensus
     terminal: Terminal | None
+
+    @property
+    def shared(self) -> bool:
+        """Whether the shifts of several agents have a price together."""
+        return any(links.precision is not None for links in self.links)
 
     def certificate(self, agent: int, sensitivity: float) -> Certificate:
         """The certificate of one agent, for its worst participation."""
@@ -78,7 +88,7 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
         value=mu,
         validity="absorption",
         reason=f"On its way to the observer ({asked.observer}) a change in agent {agent}'s data is absorbed by noise that the observer "
-        f"({asked.observer}) does not know.",
+        f"({asked.observer}) does not know.{COUNTED_ON if programme.shared else ''}",
         section="Absorption",
         promised=True,
         others=True,
@@ -88,7 +98,7 @@ def states(evidence: Evidence, agent: int) -> Statement | None:
 def _short_enough(evidence: Evidence, programme: Absorption, agent: int) -> bool:
     """Whether the programmes of all agents that may be asked for can be solved within the limit; what is left out is said."""
     size, asked = programme.size(agent), evidence.asked
-    work = float(size) ** 2 * programme.sizes.shape[1]
+    work = float(size) ** 2 * programme.sizes.shape[1] * (SHARED_WORK if programme.shared else 1)
     # Who reads messages has a worst agent among their senders, for whom there is nothing to solve; a final model is equally far from all.
     agents = 1 if asked.observer.sees_messages else len(evidence.agents)
     done = evidence.prepared("absorption work", lambda: [0.0])
@@ -113,16 +123,16 @@ def absorption_of(evidence: Evidence) -> Absorption | None:
     assert losses is not None
     if steps is None or view.broadcast or not _fits(rounds, view, len(patterns)):
         return None
-    distinct = [_round_links(bound, view) for bound in rounds.distinct]
-    local = _local_steps(steps, losses)
-    if local is None or None in distinct:
+    local, distinct = _local_steps(steps, losses), _all_links(evidence, rounds)
+    if local is None or distinct is None:
         return None
+    by_round = [distinct[index] for index in rounds.which]
     return Absorption(
-        links=[links for index in rounds.which if (links := distinct[index]) is not None],
+        links=by_round,
         std=rounds.scales,
         sizes=_entering(steps, patterns),
         steps=local,
-        terminal=_terminal(rounds) if view.final_model else None,
+        terminal=_terminal(rounds, by_round[-1]) if view.final_model else None,
     )
 
 
@@ -159,7 +169,52 @@ def _local_steps(steps: list[Step], losses: ConvexSmooth) -> Diffusion | Consens
     return None
 
 
-def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
+def _all_links(evidence: Evidence, rounds: Rounds) -> list[RoundLinks] | None:
+    """The links of all rounds that differ: with sources as they are; else one source per agent, and the price of shifting all of them together."""
+    view, made = evidence.asked.view, []
+    entries = len(view.members) ** 2 * len(rounds.distinct)
+    for bound in rounds.distinct:
+        found = _single_sources(bound, view)
+        if found is None and entries > LARGEST_SHARED:
+            evidence.leave_out(
+                f"Whether other agents' noise absorbs more was not computed: it is shared, and its prices would have {entries:,} entries. Ask for "
+                f"fewer rounds, or for fewer that differ."
+            )
+            return None
+        found = _shared_sources(bound, view) if found is None else found
+        if found is None:
+            return None
+        made.append(found)
+    return made
+
+
+def _shared_sources(bound: BoundRound, view: View) -> RoundLinks | None:
+    """What an agent adds to its messages as one source, whoever shares it; None where agents add different noise to their messages."""
+    links, _ = bound.exchanges[0]
+    found = noise_vector(bound.exchanges[0], view.members)
+    if found is None:
+        return None
+    active, agents = np.flatnonzero(links.weights > 0), np.arange(len(links.perron))
+    senders = links.senders[active]
+    read = np.zeros(len(agents), dtype=bool)
+    read[senders[view.links[0][active] & ~view.members[senders]]] = True
+    return RoundLinks(
+        senders=senders,
+        receivers=links.receivers[active],
+        weights=links.weights[active],
+        link_source=senders,
+        self_weights=links.self_weights,
+        own_source=agents,
+        own_factor=found.own,
+        owners=agents,
+        read=read,
+        known=~found.movable,
+        precision=found.precision,
+    )
+
+
+def _single_sources(bound: BoundRound, view: View) -> RoundLinks | None:
+    """The sources as they are; None unless every link carries one of its sender, unchanged, and nobody shares it."""
     links, noise = bound.exchanges[0]
     K, S = len(links.perron), noise.num_sources
     active = np.flatnonzero(links.weights > 0)
@@ -172,7 +227,8 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
         not one_each
         or not np.all(noise.link_value[used] == 1.0)
         or shared_sources(noise.owners).any()
-        or (noise.of_relay | noise.of_generator).any()
+        or (noise.owners[:, 0] < 0).any()
+        or (noise.owners[source, 0] != links.senders[active[place]]).any()
     ):
         return None
     link_source = np.zeros(len(active), dtype=int)
@@ -180,7 +236,8 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     kept = noise.self_value != 0
     agents, own_value = noise.self_index[kept], noise.self_value[kept]
     own_source, own_factor = np.full(K, -1), np.zeros(K)
-    if len(np.unique(agents)) != len(agents) or (own_value > 1.0).any():
+    theirs = noise.owners[noise.self_source[kept], 0] == agents
+    if len(np.unique(agents)) != len(agents) or (own_value > 1.0).any() or not theirs.all():
         return None
     own_source[agents], own_factor[agents] = noise.self_source[kept], own_value
     known = known_sources(noise.owners, view.members)
@@ -200,12 +257,14 @@ def _round_links(bound: BoundRound, view: View) -> RoundLinks | None:
     )
 
 
-def _terminal(rounds: Rounds) -> Terminal:
-    """The centroid after the last combination, as weights of its messages and sources."""
+def _terminal(rounds: Rounds, last: RoundLinks) -> Terminal:
+    """The centroid after the last combination, as weights of its messages and of the sources in the last round's links."""
     links, noise = rounds.at(len(rounds) - 1).exchanges[0]
     q = rounds.centroid.weights
-    messages = links.self_weights * q
-    np.add.at(messages, links.senders, links.weights * q[links.receivers])
+    kept, sent = links.self_weights * q, np.bincount(links.senders, links.weights * q[links.receivers], len(q))
+    messages = kept + sent
+    if last.precision is not None:  # every message carries its sender's source; own copies carry it, or nothing
+        return Terminal(messages, sent + last.own_factor * kept)
     return Terminal(messages, np.asarray(received_map(noise, links).T @ q))
 
 

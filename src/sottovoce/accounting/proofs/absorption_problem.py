@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sottovoce.accounting.proofs.absorption_prices import Prices, prices, shortest_undo
 from sottovoce.errors import ConfigError
 from sottovoce.reprs import short_repr
 
@@ -30,6 +31,7 @@ class RoundLinks(NamedTuple):
     owners: np.ndarray  # [S] int
     read: np.ndarray  # [S] bool: carried by a link the observer reads
     known: np.ndarray  # [S] bool: the observer knows its value
+    precision: np.ndarray | None = None  # [S, S] X, a price of shifts h' X h at unit scale; None: independent sources
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -77,6 +79,7 @@ class Round(NamedTuple):
     owners: np.ndarray  # [W], W = 1 + the largest number of sources in a round
     read: np.ndarray  # [W] bool
     known: np.ndarray  # [W] bool, also the silent ones
+    prices: Prices | None = None  # None: every source at its own square
 
 
 class Problem(NamedTuple):
@@ -88,6 +91,7 @@ class Problem(NamedTuple):
     steps: Diffusion | Consensus
     residual: np.ndarray  # [K] how much of each message the read-out shows beyond read links; zeros without one
     spread: np.ndarray  # [W] the read-out's g on sources that may hide it
+    undo: np.ndarray  # [W] w, how these are shifted to take one unit out of the read-out
 
     def usable(self, i: int) -> np.ndarray:
         """Sources [W] that may be shifted in round i."""
@@ -129,6 +133,7 @@ def checked_problem(
         steps=_steps(steps, n - 1, agents),
         residual=np.zeros(agents),
         spread=np.zeros(width),
+        undo=np.zeros(width),
     )
     return problem if terminal is None else _with_readout(problem, terminal, int(np.size(links[-1].owners)))
 
@@ -164,7 +169,17 @@ def _round(links: RoundLinks, agents: int, width: int) -> Round:
         owners=np.pad(owners, silent),
         read=np.pad(_flags("read", links.read, sources), silent),
         known=np.pad(_flags("known", links.known, sources), silent, constant_values=True),
+        prices=None if links.precision is None else _prices(links.precision, sources, width),
     )
+
+
+def _prices(given: np.ndarray, sources: int, width: int) -> Prices:
+    precision = _numbers("precision", given, (sources, sources), low=-np.inf)
+    if not np.array_equal(precision, precision.T) or (np.diag(precision) < 0).any():
+        raise ConfigError(
+            "precision is not symmetric, or has a negative number on its diagonal; give the inverse of a covariance."
+        )
+    return prices(precision, width)
 
 
 def _steps(steps: Diffusion | Consensus, transitions: int, agents: int) -> Diffusion | Consensus:
@@ -192,7 +207,9 @@ def _with_readout(problem: Problem, terminal: Terminal, sources: int) -> Problem
     rounding = 1e-12 * (np.abs(r) + np.bincount(last.owners, np.abs(read), agents))
     g[last.read | ~problem.usable(-1)] = 0.0
     g[np.abs(g) <= 1e-12 * np.abs(r).max()] = 0.0  # noise that cancels up to rounding hides nothing
-    return problem._replace(residual=np.where(residual > rounding, residual, 0.0), spread=g)
+    precision = None if last.prices is None else last.prices.precision
+    undo = shortest_undo(precision, g, problem.usable(-1) & ~last.read)
+    return problem._replace(residual=np.where(residual > rounding, residual, 0.0), spread=g, undo=undo)
 
 
 def _numbers(name: str, given: np.ndarray | float, *shapes: tuple[int, ...], low: float = 0.0) -> np.ndarray:

@@ -1,7 +1,7 @@
 """In which rounds the protected unit takes part.
 
 "every-round" for an agent, or a record used by every full gradient; "once" for a record that enters one round's batch; `cyclic` for
-one that enters `times` rounds, `gap` apart. The pattern is fixed before the run and does not depend on data; the worst placement
+one that enters at most `times` rounds, `gap` apart, as in a run with `sv.problems.cyclic_batch(gap)`. The pattern is fixed before the run and does not depend on data; the worst placement
 counts. `poisson` says that every record enters every batch independently with probability `rate`, which amplifies privacy, but only
 where the points at which gradients are taken are public (docs/guarantees.md).
 """
@@ -12,18 +12,8 @@ from typing import Literal
 import numpy as np
 
 from sottovoce.errors import ConfigError
-from sottovoce.numbers import checked, whole
-
-
-@dataclass(frozen=True, slots=True)
-class Cyclic:
-    """The unit takes part `times` times, every `gap` rounds."""
-
-    times: int
-    gap: int
-
-    def __post_init__(self) -> None:
-        whole("times", self.times), whole("gap", self.gap)
+from sottovoce.numbers import checked
+from sottovoce.problems import Cyclic
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +28,7 @@ Participation = Literal["every-round", "once"] | Cyclic | Poisson
 
 
 def cyclic(times: int, gap: int) -> Cyclic:
-    """Participation in `times` rounds that are `gap` rounds apart, starting anywhere."""
+    """Participation in at most `times` rounds that are `gap` rounds apart, starting anywhere."""
     return Cyclic(times, gap)
 
 
@@ -100,9 +90,11 @@ def patterns(participation: Participation, rounds: int) -> np.ndarray:
             return np.eye(rounds, dtype=bool)
         case Cyclic(times, gap):
             length = (times - 1) * gap + 1
-            made = np.zeros((rounds - length + 1, rounds), dtype=bool)
-            for offset in range(len(made)):
-                made[offset, offset : offset + length : gap] = True
+            # Where the run ends before the last of `times` turns, a record that begins late takes part less often, and in rounds of its own.
+            starts = [first for first in range(rounds) if first + length <= rounds or first < gap]
+            made = np.zeros((len(starts), rounds), dtype=bool)
+            for row, first in zip(made, starts, strict=True):
+                row[first : first + length : gap] = True
             return made
         case _:
             return np.ones((1, rounds), dtype=bool)

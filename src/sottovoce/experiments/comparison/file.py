@@ -35,7 +35,7 @@ from sottovoce.experiments.config.overrides import silent
 from sottovoce.experiments.config.privacy import ObserverName
 from sottovoce.experiments.config.toml_file import parse, read_toml
 from sottovoce.experiments.config.values import Count, Positive, Section, ShownLabel, complaint
-from sottovoce.experiments.experiment import Experiment
+from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.privacy import sensitivities
 from sottovoce.experiments.protection import Privacy
 from sottovoce.noise import Gaussian, Noise
@@ -88,6 +88,7 @@ def read_comparison(
     _refuse_idle_tables(data, str(path))
     base = {**data, "noise": {"kind": "none"}}
     config = parse(base, source=str(path))
+    refuse_turns(config.algorithm.turns, "a comparison")
     kinds: Sequence[str] = section.algorithms or [config.algorithm.kind]
     experiments = {
         kind: build(parse({**base, "algorithm": {**base["algorithm"], "kind": kind}}, source=str(path)))

@@ -10,6 +10,7 @@ from sottovoce.clipping import Clip
 from sottovoce.experiments.config.derived import choice, tables
 from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.values import Count, Fraction, Positive, Section, wrong
+from sottovoce.problems import Batch, cyclic_batch
 from sottovoce.topologies import Topology
 from sottovoce.wording import brief_value
 
@@ -23,17 +24,30 @@ def _partners(given: Any) -> Any:
 Partners = Annotated[int | Literal["all"], BeforeValidator(_partners)]
 
 
+class BatchSection(Section):
+    """Records in turns, in the order in which an agent has them: each enters every `gap`-th round."""
+
+    kind: Literal["cyclic"]
+    gap: Count
+
+
 class AlgorithmSection(Section):
     """One algorithm; a kind adds its keys."""
 
     if TYPE_CHECKING:
         batch_size: int | None  # None: the full gradient
+        batch: "BatchSection | None"  # in place of it
 
     kind: str
 
     def arguments(self) -> dict[str, Any]:
         """What the keys of this kind say."""
-        return {key: getattr(self, key) for key in type(self).model_fields.keys() - {"kind", "batch_size"}}
+        return {key: getattr(self, key) for key in type(self).model_fields.keys() - {"kind", "batch_size", "batch"}}
+
+    @property
+    def turns(self) -> Batch | None:
+        """Whose turn it is in every round; None where the file says nothing about it."""
+        return None if self.batch is None else cyclic_batch(self.batch.gap)
 
     def algorithm(self, topology: Topology, privacy: PrivacySection | None) -> Algorithm:
         """The algorithm on this network, with what is said about clipping."""
@@ -44,6 +58,13 @@ class GradientAlgorithm(AlgorithmSection):
     """An algorithm whose gradients may be those of a batch."""
 
     batch_size: Count | None = None
+    batch: BatchSection | None = None
+
+    @model_validator(mode="after")
+    def _one_batch(self) -> Self:
+        if self.batch_size is not None and self.batch is not None:
+            raise wrong("batch_size draws records at random and batch takes them in turns; keep one")
+        return self
 
 
 class FedavgAlgorithm(GradientAlgorithm):
@@ -134,6 +155,7 @@ class GossipAlgorithm(AlgorithmSection):
     """Averaging of values with the neighbours."""
 
     batch_size: ClassVar[None] = None  # type: ignore[misc]  # all records make up an agent's value
+    batch: ClassVar[None] = None  # type: ignore[misc]
 
     kind: Literal["gossip"]
     accelerated: bool = False
@@ -156,6 +178,8 @@ class MuffliatoAlgorithm(GradientAlgorithm):
         gap = topology.spectral_gap if self.accelerated else None
         return ALGORITHMS[self.kind](step_size=self.step_size, gossip_steps=self.gossip_steps, acceleration=gap)
 
+
+NESTED: dict[str, type[Section]] = {"batch": BatchSection}  # tables inside [algorithm]
 
 TABLES = tables(
     ALGORITHMS,

@@ -70,6 +70,7 @@ def _disagreements(config: Config) -> list[str]:
         *_clipping_disagreements(config),
         *_person_disagreements(config),
         *_deployment_disagreements(config),
+        *_batch_disagreements(config),
     ]
     if config.topology.num_agents is None and not config.problem.owned:
         found.append(
@@ -157,6 +158,28 @@ def _gradient_disagreements(privacy: PrivacySection) -> list[str]:
         found.append(
             "[privacy] losses: a whole gradient that is clipped belongs to no convex loss, so that a promise of one is not kept; remove "
             'losses, or use clips = "records"'
+        )
+    return found
+
+
+def _batch_disagreements(config: Config) -> list[str]:
+    """Where records in turns meet something that is not made for them."""
+    if config.algorithm.batch is None:
+        return []
+    privacy, found = config.privacy, []
+    if config.algorithm.kind == "random_walk":
+        found.append("[algorithm] batch: on a walk an agent takes part when it holds the token; remove batch")
+    if config.deployment is not None:
+        found.append(
+            "[algorithm] batch: parties draw their batches or use all records, and take none in turns; remove batch, or [deployment]"
+        )
+    if privacy is not None and privacy.participation != "every-round":
+        found.append(
+            "[privacy] participation: it follows from [algorithm] batch, which says in which rounds records take part; remove participation"
+        )
+    if privacy is not None and privacy.clips == "update" and privacy.unit == "record":
+        found.append(
+            '[algorithm] batch: a clipped update is bounded for all records together; remove batch, or use clips = "records"'
         )
     return found
 

@@ -13,16 +13,19 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sottovoce.errors import ConfigError
+from sottovoce.experiments.config.algorithm import NESTED as IN_ALGORITHM
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
 from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
-from sottovoce.experiments.config.privacy import NESTED, PrivacySection
+from sottovoce.experiments.config.privacy import NESTED as IN_PRIVACY
+from sottovoce.experiments.config.privacy import PrivacySection
 from sottovoce.experiments.config.unfilled import without_unfilled
 from sottovoce.experiments.config.values import Section
 from sottovoce.problems import check_plain_file
 from sottovoce.wording import brief, brief_value, suggest
 
+NESTED = {**IN_PRIVACY, **IN_ALGORITHM}  # tables inside tables
 DEEPEST = 12  # levels of tables and lists; no key of ours lies deeper than six
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from sottovoce.noise import Noise
+from sottovoce.problems import Batch
 from sottovoce.schedules import Schedule, running_round
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.batches import draw_batch
@@ -27,13 +28,19 @@ class Own(NamedTuple):
     round: Array
     share: tuple[Array, ...] = ()  # one [K, R]: the factor on every gradient, before its noise; empty: one
     schedules: Mapping[Schedule, Array] = {}  # what each schedule says in this round
+    turn: tuple[
+        Any, ...
+    ] = ()  # (records, weights [K, B]) whose turn it is, alike in all repeats and gradients of the round; empty: nobody's
 
     def apply(self, function: Any, *values: Any) -> Any:
         """Apply an agent's function to every agent, scheme and repeat; each value's leaves are [K, d, S, R]."""
 
-        def one(data: Any, records: Any, share: Any, noise: Any, *own: Any) -> Any:
+        def one(data: Any, turn: Any, records: Any, share: Any, noise: Any, *own: Any) -> Any:
             def gradient(w: Array, step: int = 0) -> Array:
-                found = self.problem.batch_gradient(w, records[step]) if records else self.problem.gradient(w, data)
+                if turn:
+                    found = self.problem.weighted_gradient(w, *turn)
+                else:
+                    found = self.problem.batch_gradient(w, records[step]) if records else self.problem.gradient(w, data)
                 found = share[0] * found if share else found
                 return found + noise[step] if noise else found
 
@@ -41,9 +48,9 @@ class Own(NamedTuple):
                 return function(*own, gradient, self.round)
 
         lane = (-1,) * (1 + len(values))
-        over_schemes = jax.vmap(one, in_axes=(None, None, None, *lane), out_axes=-1)
-        over_repeats = jax.vmap(over_schemes, in_axes=(None, -1, -1, *lane), out_axes=-1)
-        return jax.vmap(over_repeats)(self.data, self.records, self.share, self.noise, *values)
+        over_schemes = jax.vmap(one, in_axes=(None, None, None, None, *lane), out_axes=-1)
+        over_repeats = jax.vmap(over_schemes, in_axes=(None, None, -1, -1, *lane), out_axes=-1)
+        return jax.vmap(over_repeats)(self.data, self.turn, self.records, self.share, self.noise, *values)
 
 
 def draw_records(
@@ -58,6 +65,13 @@ def draw_records(
         return materialise(really, lambda: jax.vmap(over_repeats)(arrays["data"], positions))
 
     return tuple(batch(step) for step in range(steps))
+
+
+def records_in_turn(problem: Any, batch: Batch, arrays: Any, t: Array) -> tuple[Any, Array]:
+    """The records of every agent whose turn it is in a round, and their weights [K, B]."""
+    turn = batch.turn_of_round(t)
+    positions, weights = arrays["turns"]["positions"][turn], arrays["turns"]["weights"][turn]
+    return jax.vmap(problem.records)(arrays["data"], positions), weights
 
 
 def draw_gradient_noise(

@@ -10,6 +10,7 @@ import numpy as np
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import Centroid, centroid, exchange_topologies
 from sottovoce.noise import Noise
+from sottovoce.problems import Batch
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.draws import law_scale
 from sottovoce.simulation.rounds.links import LinkPlan, link_arrays, plan_links
@@ -35,6 +36,7 @@ class Plan(NamedTuple):
     exchange_noise: tuple[tuple[int, ...], ...]  # [algorithm][exchange] -> which use of noise
     metrics: tuple[str, ...]
     batch_size: int | None
+    batch: Batch | None
     dtype: Any
     keeps_models: bool = False  # every agent's model of every round
     fraction_bits: int | None = None  # sources are rounded to whole units of 2^-f; None: they are not
@@ -125,6 +127,7 @@ def plan_comparison(
         exchange_noise=tuple(exchange_noise),
         metrics=measured.names,
         batch_size=settings.batch_size,
+        batch=settings.batch,
         dtype=dtype,
         keeps_models=measured.models,
         fraction_bits=settings.fraction_bits,
@@ -160,11 +163,14 @@ def run_arrays(
     problem: Any, topology: Topology, algorithms: tuple[Algorithm, ...], settings: Settings
 ) -> dict[str, Any]:
     """What a run reads of its seed and its data; all else in a program's arrays is the same for any seed and any records."""
-    arrays = {
+    arrays: dict[str, Any] = {
         "seed": random.seed_words(settings.seed),
         "data": dict(problem.arrays),
         "sizes": np.asarray(problem.sizes, np.int32),
     }
+    if settings.batch is not None:
+        positions, weights = settings.batch.table(problem.sizes)
+        arrays["turns"] = {"positions": positions, "weights": weights}
     if any(algorithm.walks for algorithm in algorithms):
         arrays["walk"] = _walk_arrays(topology, algorithms, settings)
     return arrays

@@ -24,7 +24,14 @@ from sottovoce.simulation.rounds.draws import Lattice, Share, draw, same_draw, s
 from sottovoce.simulation.rounds.links import Hop, combine, hop_of_round, weights_of_round
 from sottovoce.simulation.rounds.materialise import materialise
 from sottovoce.simulation.rounds.metrics import measure
-from sottovoce.simulation.rounds.own import GradientNoise, Own, draw_gradient_noise, draw_records, side_by_side
+from sottovoce.simulation.rounds.own import (
+    GradientNoise,
+    Own,
+    draw_gradient_noise,
+    draw_records,
+    records_in_turn,
+    side_by_side,
+)
 from sottovoce.simulation.rounds.participants import draw_participants
 from sottovoce.simulation.rounds.perturbation import Perturbation
 from sottovoce.simulation.rounds.plan import Plan
@@ -40,6 +47,7 @@ class Drawn(NamedTuple):
     weights: list[Any]  # per links of the plan: None when fixed, else Weights or the hop
     records: tuple[Any, ...]  # per gradient of the round; empty: all records
     in_gradients: GradientNoise
+    turn: tuple[Any, ...] = ()  # the records whose turn it is, and their weights; empty: nobody's
 
 
 def initial_state(plan: Plan, repeats: int) -> tuple[Any, ...]:
@@ -135,7 +143,8 @@ def draw_round(plan: Plan, arrays: Any, t: Array, streams: Any, really: Array, r
     in_gradients = draw_gradient_noise(
         plan.noises, _lattices(plan, arrays, t), keys, t, steps=steps, shape=plan.shape, dtype=plan.dtype, really=really
     )
-    return Drawn(hop, weights, records, in_gradients)
+    turn = () if plan.batch is None else records_in_turn(plan.problem, plan.batch, arrays, t)
+    return Drawn(hop, weights, records, in_gradients, turn)
 
 
 def _lattices(plan: Plan, arrays: Any, t: Array) -> list[Lattice | None]:
@@ -149,7 +158,7 @@ def own_in_round(plan: Plan, arrays: Any, index: int, drawn: Drawn, t: Array, re
     factor = jax.lax.dynamic_index_in_dim(arrays["factors"][index], t - 1, 1, keepdims=False)  # [S]
     in_gradients = side_by_side(drawn.in_gradients, factor)
     schedules = schedules_in_round(plan, arrays, index, t)
-    own = Own(plan.problem, arrays["data"], drawn.records, in_gradients, t, schedules=schedules)
+    own = Own(plan.problem, arrays["data"], drawn.records, in_gradients, t, schedules=schedules, turn=drawn.turn)
     if plan.algorithms[index].walks:
         adds = arrays["walk"]["adds"][index][repeats.astype(jnp.int32), t - 1]
         own = own._replace(share=(jnp.broadcast_to(adds, (plan.shape[0], *adds.shape)).astype(plan.dtype),))

@@ -30,6 +30,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.linear import check_parts, check_together
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer
+from sottovoce.problems import Batch
 from sottovoce.reprs import short_repr
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.settings import Settings
@@ -116,6 +117,7 @@ def views(
     dtype: str = "float64",
     chunk: int | None = None,
     honest: int | None = None,
+    batch: Batch | None = None,
 ) -> Iterator[Views]:
     """Run and yield what the observer sees, in consecutive chunks of rounds.
 
@@ -132,13 +134,16 @@ def views(
         dtype: "float32" or "float64".
         chunk: rounds per chunk; None chooses by memory. It does not change what is seen.
         honest: an agent that is none of an observer's members without names; None: all may be.
+        batch: in place of batch_size, records in turns: `sv.problems.cyclic_batch(gap)`.
 
     Raises:
         ConfigError: a malformed argument, or a chunk that is too large to hold.
         IncompatibleChoice: the parts do not fit together.
         Diverged: a model left the finite numbers.
     """
-    settings = Settings(rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk)
+    settings = Settings(
+        rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk, batch=batch
+    )
     recorder = Recorder([problem], topology, algorithm, noise, observer, settings, honest)
     per_round = recorder.round_bytes * repeats
     size = min(rounds, chunk or max(1, int(CHUNK_BYTES / max(per_round, 1))))
@@ -164,6 +169,7 @@ def observe(
     dtype: str = "float64",
     chunk: int | None = None,
     honest: int | None = None,
+    batch: Batch | None = None,
 ) -> Views:
     """Run and return what the observer sees in all rounds.
 
@@ -180,13 +186,16 @@ def observe(
         dtype: "float32" or "float64".
         chunk: rounds that are computed at once; it does not change what is seen.
         honest: an agent that is none of an observer's members without names; None: all may be.
+        batch: in place of batch_size, records in turns: `sv.problems.cyclic_batch(gap)`.
 
     Raises:
         ConfigError: a malformed argument, or views that are too large to hold.
         IncompatibleChoice: the parts do not fit together.
         Diverged: a model left the finite numbers.
     """
-    settings = Settings(rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk)
+    settings = Settings(
+        rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, chunk=chunk, batch=batch
+    )
     recorder = Recorder([problem], topology, algorithm, noise, observer, settings, honest)
     total = recorder.round_bytes * repeats * rounds
     if total > OBSERVE_BYTES:
@@ -231,6 +240,7 @@ def measure(
     dtype: str = "float64",
     together: int | None = None,
     honest: int | None = None,
+    batch: Batch | None = None,
 ) -> Any:
     """Run neighbouring worlds many times and compute a statistic of every view, in one compiled program.
 
@@ -248,6 +258,7 @@ def measure(
         dtype: "float32" or "float64".
         together: runs of every world side by side; None chooses by memory.
         honest: an agent that is none of an observer's members without names; None: all may be.
+        batch: in place of batch_size, records in turns: `sv.problems.cyclic_batch(gap)`.
 
     Returns:
         What `statistic.finish` returns, its arrays [worlds, repeats, ...].
@@ -259,7 +270,13 @@ def measure(
     """
     worlds = checked_worlds(problems)
     settings = Settings(
-        rounds=rounds, repeats=repeats, seed=seed, batch_size=batch_size, dtype=dtype, repeats_together=together
+        rounds=rounds,
+        repeats=repeats,
+        seed=seed,
+        batch_size=batch_size,
+        dtype=dtype,
+        repeats_together=together,
+        batch=batch,
     )
     recorder = Recorder(worlds, topology, algorithm, noise, observer, settings, honest)
     return recorder.measure(statistic)

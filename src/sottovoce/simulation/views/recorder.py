@@ -17,6 +17,7 @@ from sottovoce.noise import Noise
 from sottovoce.observers import Observer
 from sottovoce.problems import ClippedGradients
 from sottovoce.simulation.checks import check_algorithm
+from sottovoce.simulation.divergence import cause_of
 from sottovoce.simulation.resources import (
     RECORD_GRADIENT_COPIES,
     check_run_size,
@@ -30,11 +31,10 @@ from sottovoce.simulation.settings import Settings
 from sottovoce.simulation.views.masks import Board
 from sottovoce.simulation.views.plan import ViewPlan, channel_arrays, plan_view
 from sottovoce.simulation.views.program import Array, Seen, Statistic, compile_record, world_seed
-from sottovoce.theory import likely_cause
 from sottovoce.topologies import Topology
 
 GROUP_BYTES = 2**25  # runs are recorded side by side while they need less, unless told how many
-OF_WORLD = ("seed", "data", "sizes", "walk")
+OF_WORLD = ("seed", "data", "sizes", "walk", "turns")
 
 
 class Recorder:
@@ -121,7 +121,7 @@ class Recorder:
 
     def _diverged(self, world: int, agent: int, repeat: int, first: int, last: int) -> Diverged:
         of = f"world {world}, " if len(self.worlds) > 1 else ""
-        cause = likely_cause(self.worlds[world], self.topology, self.algorithm, self.settings.batch_size, last)
+        cause = cause_of(self.plan._replace(problem=self.worlds[world]), self.topology, self.algorithm, last)
         return Diverged(
             f"learning left the finite numbers between rounds {first} and {last}, seen at agent {agent} ('{self.algorithm.name}' with noise "
             f"'{self.plan.noises[0].name}', {of}repeat {repeat}). {cause}"
@@ -186,6 +186,8 @@ def _check(worlds: Sequence[Any], topology: Topology, algorithm: Algorithm, nois
     check_algorithm(worlds[0], topology, algorithm, (noise,), settings)
     for problem in worlds[1:]:  # the same problem, but agents may have other numbers of records
         check_agents(problem, topology, settings.batch_size)
+        if settings.batch is not None:
+            settings.batch.check(problem.sizes)
 
 
 def checked_worlds(problems: Any) -> list[Any]:
