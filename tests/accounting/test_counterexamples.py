@@ -430,12 +430,17 @@ def test_own_noise_on_every_link_makes_the_local_scheme_finite(kind, who):
 def test_a_source_on_another_agents_link_is_not_taken_for_noise_of_its_owner_alone():
     """Link l -> k carries z_l + z_k, so the difference of two opposite messages has no noise at all."""
 
-    def spread(links):
-        pairs, agents, nothing = np.arange(len(links.senders)), np.arange(len(links.perron)), np.arange(0)
-        owners = np.stack([agents, np.full(len(agents), -1)], axis=1)
+    def spread(links, owners=((0, 1), (1, 0))):
+        pairs, nothing = np.arange(len(links.senders)), np.arange(0)
         sources = np.concatenate([links.senders, links.receivers])
         return sv.noise.NoiseMap(
-            owners, np.concatenate([pairs, pairs]), sources, np.ones(2 * len(pairs)), nothing, nothing, np.zeros(0)
+            np.array(owners),
+            np.concatenate([pairs, pairs]),
+            sources,
+            np.ones(2 * len(pairs)),
+            nothing,
+            nothing,
+            np.zeros(0),
         )
 
     noise = sv.noise.Noise(name="crossed", law=sv.noise.Gaussian(std=1.0), spread=spread)
@@ -445,3 +450,6 @@ def test_a_source_on_another_agents_link_is_not_taken_for_noise_of_its_owner_alo
         )
         assert found.validity == "infinite"
         assert found.linear_mu == np.inf
+    alone = noise._replace(spread=lambda links: spread(links, ((0, -1), (1, -1))))
+    with pytest.raises(sv.ConfigError, match="know"):
+        sv.account(sv.topologies.complete(2), algorithm, alone, sv.observers.eavesdropper(), rounds=1, sensitivity=1.0)

@@ -35,7 +35,7 @@ def check_relay(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
             )
         if algorithm.sampling is not None and any(shared_sources(bound.owners).any() for bound in maps):
             raise IncompatibleChoice(
-                f"'{noise.name}' has noise that agents share, which does not cancel when only some agents take part in a round. Let all take "
+                f"'{noise.name}' has noise shared by pairs or groups of agents, which does not cancel when only some agents take part in a round. Let all take "
                 f"part (participation=1.0), or use sv.noise.independent(law)."
             )
 
@@ -83,7 +83,7 @@ def _check_walk(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
         )
     if walks and (noise.law is not None) and _shares(noise, topology):
         raise IncompatibleChoice(
-            f"'{noise.name}' has noise that agents share, which does not cancel on a token. Use sv.noise.independent(law)."
+            f"'{noise.name}' has noise shared by pairs or groups of agents, which does not cancel on a token. Use sv.noise.independent(law)."
         )
 
 
