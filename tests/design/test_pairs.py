@@ -254,7 +254,7 @@ def test_scaling_down_does_not_break_a_floor(monkeypatch):
     free = pair_noise(G, 1.0, topology.pairs, own_floor=0.25)
 
     def lavish(problem, found):
-        blocks = module.blocks_of(2.0 * free.own**2, np.sqrt(2.0) * free.factors)
+        blocks = module.blocks_of(np.full(20, 0.26), 2.0 * free.factors)
         found(blocks, DualPoint(np.zeros((1, 20)), np.zeros((1, 20, 20)), np.zeros(20)))
 
     monkeypatch.setattr(module, "solve_barrier", lavish)
