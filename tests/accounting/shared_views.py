@@ -62,7 +62,7 @@ class Play(NamedTuple):
     std: np.ndarray  # [T]
     kind: str  # "atc", "cta" or "consensus"
     step: float
-    hessians: np.ndarray  # [K]
+    hessians: np.ndarray  # [K], or [T, K] for losses that are bent differently where models are in each round
 
     @property
     def parts(self):
@@ -101,7 +101,7 @@ def attained(play, view, agent):
     rows, shifts = [], []
     for t, A in enumerate(play.matrices):
         if play.kind == "atc":
-            noise, change = stepped(play, noise, noise), stepped(play, change, change)
+            noise, change = stepped(play, t, noise, noise), stepped(play, t, change, change)
             change[agent, t] -= play.step
         fresh = np.zeros((K, T, S))
         fresh[:, t] = play.std[t] * play.shared.factors
@@ -118,7 +118,7 @@ def attained(play, view, agent):
         before, (noise, change) = (noise, change), (combined[0] + away, combined[1])
         if play.kind != "atc":
             at = (noise, change) if play.kind == "cta" else before
-            noise, change = stepped(play, noise, at[0]), stepped(play, change, at[1])
+            noise, change = stepped(play, t, noise, at[0]), stepped(play, t, change, at[1])
             change[agent, t] -= play.step
     if view.final:
         q = perron(play.matrices)
@@ -131,9 +131,10 @@ def attained(play, view, agent):
     return worst_signs(psi.reshape(len(rows), T * S), np.array(shifts))
 
 
-def stepped(play, value, at):
+def stepped(play, t, value, at):
     """A value after the part of a gradient step that depends on models."""
-    return value - play.step * np.einsum("k,k...->k...", play.hessians, at)
+    bent = np.broadcast_to(play.hessians, (len(play.std), play.hessians.shape[-1]))[t]
+    return value - play.step * np.einsum("k,k...->k...", bent, at)
 
 
 def perron(matrices):
@@ -183,6 +184,18 @@ def random_matrix(rng, K):
     return weights + np.diag(1.0 - weights.sum(axis=0))
 
 
+def listed(rng, matrix):
+    """All links, with smaller weights, or some of them."""
+    away = matrix * (1 - np.eye(len(matrix)))
+    kind = rng.integers(3)
+    if kind == 1:
+        away = 0.5 * away
+    if kind == 2:
+        kept = np.triu(rng.random(away.shape) < 0.6)
+        away = away * (kept | kept.T)
+    return away + np.diag(1.0 - away.sum(axis=0))
+
+
 SHARED = ("opposite", "any", "generator", "bare")
 
 
@@ -195,8 +208,8 @@ def random_play(seed, kind=None, form=None):
     matrix = random_matrix(rng, K)
     links = np.argwhere(matrix * (1 - np.eye(K)) > 0)
     matrices = [matrix] * T
-    if rng.random() < 0.3:  # lists of links over which the same agents are joined
-        matrices = [matrix if rng.random() < 0.5 else 0.5 * (matrix + np.eye(K)) for _ in range(T)]
+    if rng.random() < 0.4:  # lists of links: all, all with smaller weights, some
+        matrices = [matrix, *(listed(rng, matrix) for _ in range(T - 1))]
     step = float(rng.uniform(0.2, 1.0))
     beta = float(rng.choice([0.1, 1.0, 1.999])) / step
     play = Play(

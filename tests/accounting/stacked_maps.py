@@ -59,6 +59,7 @@ def stacked(
     everything: bool = False,
     told: bool = False,
     final: bool = False,
+    memory: np.ndarray | None = None,
 ) -> Stack:
     """What is read of len(factors) rounds.
 
@@ -71,12 +72,14 @@ def stacked(
         everything: all messages are read.
         told: members know what they add themselves, as a sum.
         final: the average of the last models is read.
+        memory: [T, lags, K] what agents take away again of what they added before; None: nothing.
     """
     K, T = len(A), len(factors)
     sizes = [table.shape[1] for table in factors]
     width, start = T * K + sum(sizes), T * K
     hidden = np.ones(width, dtype=bool)
     w, rows = np.zeros((K, width)), []
+    added: list[np.ndarray] = []
     for t, table in enumerate(factors):
         columns = slice(start, start + sizes[t])
         start += sizes[t]
@@ -84,12 +87,17 @@ def stacked(
             hidden[columns] = ~known[t]
         sent = w.copy()
         sent[np.arange(K), t * K + np.arange(K)] -= step
-        sent[:, columns] += table
+        noise = np.zeros((K, width))
+        noise[:, columns] = table
+        for lag in range(min(t, 0 if memory is None else memory.shape[1])):
+            noise -= memory[t, lag][:, None] * added[t - lag - 1]
+        added.append(noise)
+        sent += noise
         read = [k for k in range(K) if everything or any(A[k, m] > 0 and m != k for m in members)]
         rows.extend(sent[read])
         if told:
-            own = np.zeros((len(members), width))
-            own[:, columns] = table[list(members)]
+            own = noise[list(members)]
+            own[:, ~hidden] = 0.0
             rows.extend(own)
         w = A.T @ sent
     if final:

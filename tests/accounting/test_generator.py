@@ -121,6 +121,23 @@ def test_own_and_generated_noise_together():
         assert found.mu == pytest.approx(STEP * math.sqrt(ROUNDS * np.linalg.inv(rest)[agent, agent]), rel=1e-10)
 
 
+@pytest.mark.parametrize("members", [(3,), (1, 4), (0, 2, 5)])
+def test_noise_with_memory_of_a_generator(members):
+    L = factor()
+    memory = np.random.default_rng(4).uniform(-0.6, 0.6, size=(ROUNDS, 2, 6))
+    noise = generated_noise(L, std=STD)._replace(memory=memory)
+    for agent in set(range(6)) - set(members):
+        seen = stacked(TOPOLOGY.matrix, STEP, [STD * L] * ROUNDS, members=members, told=True, memory=memory)
+        np.testing.assert_allclose(gram_of(noise, members, agent), leak(seen, agent).gram, rtol=1e-9, atol=1e-12)
+        found = account(noise, sv.observers.coalition(members), agent=agent)
+        assert found.mu == pytest.approx(account(noise, sv.observers.eavesdropper(), agent=agent).mu, rel=1e-10)
+        assert any("generator" in one for one in found.assumptions)
+        everything = stacked(
+            TOPOLOGY.matrix, STEP, [STD * L] * ROUNDS, members=members, told=True, memory=memory, everything=True
+        )
+        assert math.sqrt(largest(leak(everything, agent).gram)) <= found.mu * (1 + 1e-6)
+
+
 def test_pairwise_table_is_that_of_curious_agents():
     L = factor()
     table = pairwise_linear_mu(TOPOLOGY, ATC, generated_noise(L, std=STD), rounds=ROUNDS, sensitivity=1.0)

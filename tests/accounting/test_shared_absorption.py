@@ -94,6 +94,29 @@ def test_no_view_of_many_random_networks_gives_away_more_than_is_stated(form):
     assert max(ratio for ratio, _ in held_against(range(1000, 1300), form)) <= 1 + 1e-9
 
 
+def test_losses_bent_against_an_agent_round_by_round_reach_the_stated_value_and_not_more():
+    """Whoever chooses the curvature of every agent in every round, 0 or nearly 2 / step, each to the observer's best."""
+    rng, ratios = np.random.default_rng(5), []
+    for seed in range(3000, 3040):
+        play, view, agent, _ = random_play(seed)
+        beta = 1.999 / play.step
+        found = stated(play, view, agent, beta)
+        if found.validity != "absorption" or found.mu == 0:
+            continue
+        bent = beta * (rng.random((len(play.std), len(play.hessians))) < 0.5)
+        most = attained(play._replace(hessians=bent), view, agent)
+        for place in [*np.ndindex(bent.shape)] * 2:
+            other = bent.copy()
+            other[place] = beta - other[place]
+            value = attained(play._replace(hessians=other), view, agent)
+            if value > most:
+                bent, most = other, value
+        ratios.append(most / found.mu)
+    assert max(ratios) <= 1 + 1e-9
+    assert max(ratios) > 0.97
+    assert len(ratios) > 10
+
+
 def _of_all_agents(monkeypatch):
     """The price of the covariance of everybody, as if members did not know the noise they share."""
     monkeypatch.setattr(noise_vectors, "known_sources", lambda owners, members: np.zeros(len(owners), dtype=bool))

@@ -62,12 +62,13 @@ CASES = {
     "eavesdropper": (RING, ATC, generated_noise(L), sv.observers.eavesdropper()),
     "curious": (RING, ATC, generated_noise(L), sv.observers.curious_agent(1)),
     "coalition": (RING, ATC, generated_noise(L), sv.observers.coalition([1, 4]) + sv.observers.final_model()),
+    "memory": (RING, ATC, generated_noise(L)._replace(memory=np.full((1, 1, 1), -0.6)), sv.observers.curious_agent(1)),
     "federated": (HUB, FEDAVG, generated_noise(L), sv.observers.curious_agent(0)),
 }
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=[] if c in ("curious", "federated") else pytest.mark.slow) for c in CASES]
+    "case", [pytest.param(c, marks=[] if c in ("curious", "memory", "federated") else pytest.mark.slow) for c in CASES]
 )
 def test_the_score_is_as_far_apart_in_recorded_runs_as_computed(case):
     arguments, agent = CASES[case], 2

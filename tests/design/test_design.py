@@ -91,6 +91,17 @@ def test_against_a_colluder_a_design_must_be_told():
     assert max(each) <= 1.0
 
 
+def test_a_design_without_that_target_says_what_one_agent_could_learn():
+    careless = designed({READER: 1.0})
+    (warning,) = [note for note in careless.notes if "any_coalition" in note]
+    worst = sv.account(
+        GRID, ATC, careless.noise, WHO.any_coalition(1) + WHO.eavesdropper(), rounds=100, sensitivity=1.0
+    )
+    assert f"mu = {worst.mu:.1f}"[:-1] in warning
+    assert not [note for note in designed({READER: 1.0, WHO.any_coalition(1): 1.0}).notes if "any_coalition" in note]
+    assert not [note for note in designed({READER: 1.0}, keys="joint").notes if "any_coalition" in note]
+
+
 def test_a_named_agent_has_its_own_target():
     made = designed({READER: 1.0, WHO.curious_agent(4): 0.6})
     assert made.guarantees["curious agent 4"].mu <= 0.6

@@ -175,3 +175,22 @@ def test_bands_wider_than_the_gap_are_refused():
 def test_own_noise_of_nothing_is_refused(given, more, message):
     with pytest.raises(sv.ConfigError, match=message):
         own_noise(given, **{"kappa": 1.0, "gap": 2, "bands": 2} | more)
+
+
+@pytest.mark.parametrize(("kind", "rounds"), [("steady", 20), ("varying", 20), ("steady", 18)])
+def test_accountant_and_exact_recursion_agree_with_the_tables(kind, rounds):
+    """The tables as a scheme with memory: mu by the accountant for records in turns, the error by the exact moments."""
+    ring, batch = sv.topologies.ring(5), sv.problems.cyclic_batch(5)
+    algorithm = sv.algorithms.atc(step_size=0.1)  # Hessian one: c = 0.9
+    found = own_noise(grams(ring.matrix, 0.9, rounds), 4.0, gap=5, bands=4, kind=kind)
+    assert np.ptp(found.variances) <= 1e-12 * found.variances[0]  # a ring: one standard deviation for all
+    noise = sv.noise.independent(sv.noise.Gaussian(std=float(np.sqrt(found.variances[0]))))
+    noise = noise.scaled(found.factors)._replace(memory=found.memory)
+    stated = sv.account(
+        ring, algorithm, noise, sv.observers.eavesdropper(), rounds=rounds, sensitivity=10.0, unit="record",
+        participation=batch.participation(rounds),
+    )  # fmt: skip
+    assert stated.mu == pytest.approx(2.0, rel=1e-9)  # kappa = (mu / (step Delta))^2, step Delta = 1
+    problem = sv.problems.mean_estimation(np.zeros((5, 5, 1)), radius=1.0)
+    error = sv.expected_msd(problem, ring, algorithm, noise, rounds=rounds)["msd_average"].mean()
+    assert error == pytest.approx(found.error, rel=1e-9)

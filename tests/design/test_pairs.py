@@ -247,6 +247,23 @@ def test_a_floor_of_own_noise_costs_what_was_published():
         assert price(G, made) / made.lower_bound < 1 + 1e-5
 
 
+def test_scaling_down_does_not_break_a_floor(monkeypatch):
+    """A proposal that hides too much is scaled down, but for the floor."""
+    topology = GRAPHS["random"]
+    G = steady_price(topology, 0.99)
+    free = pair_noise(G, 1.0, topology.pairs, own_floor=0.25)
+
+    def lavish(problem, found):
+        blocks = module.blocks_of(2.0 * free.own**2, np.sqrt(2.0) * free.factors)
+        found(blocks, DualPoint(np.zeros((1, 20)), np.zeros((1, 20, 20)), np.zeros(20)))
+
+    monkeypatch.setattr(module, "solve_barrier", lavish)
+    made = pair_noise(G, 1.0, topology.pairs, own_floor=0.25)
+    assert made.factors.any()
+    assert (made.own**2 >= 0.25 * (1 - 1e-14)).all()
+    assert hidden(made).max() == pytest.approx(1.0, rel=1e-11)
+
+
 def test_a_floor_that_hides_enough_is_the_optimum():
     G = steady_price(GRAPHS["grid"], 0.99)
     made = pair_noise(G, 1.0, GRAPHS["grid"].pairs, own_floor=1.7)
@@ -267,6 +284,24 @@ def test_a_cap_holds_and_costs_gain():
     assert gains[0] == pytest.approx(1.0, rel=1e-14)
     assert np.diff(gains).min() > 0.05
     assert gains[-1] == pytest.approx(4.078, abs=1e-3)
+
+
+def test_scaling_up_does_not_break_a_cap(monkeypatch):
+    """A proposal that hides too little is scaled up, and mixed with own noise where that is more than the cap allows."""
+    topology = GRAPHS["random"]
+    G = steady_price(topology, 0.99)
+    free = pair_noise(G, 1.0, topology.pairs)
+
+    def keen(problem, found):
+        blocks = module.blocks_of(0.3 * free.own**2, np.sqrt(0.3) * free.factors)
+        found(blocks, DualPoint(np.zeros((1, 20)), np.zeros((1, 20, 20)), np.zeros(20)))
+
+    monkeypatch.setattr(module, "solve_barrier", keen)
+    made = pair_noise(G, 1.0, topology.pairs, cap=1.5)
+    assert made.factors.any()
+    assert np.diag(made.covariance).max() == pytest.approx(1.5, rel=1e-9)
+    assert np.diag(made.covariance).max() <= 1.5
+    assert hidden(made).max() <= 1.0 + 1e-11
 
 
 def test_agents_whose_cap_is_their_own_noise_leave_the_others_their_pairs():

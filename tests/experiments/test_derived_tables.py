@@ -36,6 +36,7 @@ def test_every_keyword_of_a_factory_is_a_key_with_its_default_and_the_others_are
     table = TABLE.model_validate({"kind": "made", "step_size": 0.5})
     assert table.model_dump() == {
         "kind": "made", "step_size": 0.5, "steps": 2, "box": None, "order": "first", "quiet": False, "batch_size": None,
+        "batch": None,
     }  # fmt: skip
     assert TABLE.__doc__ == "What is made."
 
@@ -74,4 +75,4 @@ def test_a_choice_of_tables_takes_each_of_them():
 
 def test_everything_registered_has_a_table():
     assert algorithm.TABLES.keys() == ALGORITHMS.keys()
-    assert noise.TABLES.keys() == SCHEMES.keys() | {"showkatbakhsh"}
+    assert noise.TABLES.keys() == SCHEMES.keys() | {"showkatbakhsh", "designed"}

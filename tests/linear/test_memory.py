@@ -28,6 +28,7 @@ def test_factors_are_read_for_every_round_and_agent():
     ("memory", "said"),
     [
         (np.zeros((1, 2)), "shape"),
+        ([[[0.5]]], "is a list"),
         (np.zeros((1, 0, 1)), "at least one lag"),
         (np.zeros((1, 1, 3)), "4 agents"),
         (np.full((1, 1, 1), np.nan), "not finite"),

@@ -19,6 +19,7 @@ from sottovoce.accounting import Guarantee, Question, account, account_each
 from sottovoce.accounting.question.participation import Participation
 from sottovoce.algorithms import Algorithm
 from sottovoce.design.free import free_covariance
+from sottovoce.design.key_plan import MOST_AGENTS_IN_PAIRS, KeyPlan
 from sottovoce.design.over_rounds import Over, over_rounds
 from sottovoce.design.pairs import pair_noise
 from sottovoce.design.refusals import refuse_unproven
@@ -29,6 +30,7 @@ from sottovoce.linear import check_parts
 from sottovoce.noise import Gaussian, Noise, designed
 from sottovoce.numbers import checked, chosen
 from sottovoce.problems import Adjacency, Unit
+from sottovoce.rounding import shown
 from sottovoce.theory import Gains, When, noise_gains
 from sottovoce.topologies import Topology
 
@@ -288,6 +290,7 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
             raise UnsupportedClaim(
                 f"the accountant states mu = {one.mu} for {target.observer}, more than the {target.mu:.6g} asked for, so nothing is returned."
             )
+    unit_mu = limits.unit_mu if request.time == "white" else _unit_mu_of(request, noise)
     return Design(
         noise=noise,
         error=proposal.error * factor**2,
@@ -297,9 +300,13 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
         targets={target.observer.name: target.mu for target in request.targets},
         largest_std=proposal.largest_std * factor,
         exact=exact,
-        notes=(*proposal.notes, *_notes(request, independent / (proposal.error * factor**2), exact=exact)),
+        notes=(
+            *proposal.notes,
+            *_notes(request, independent / (proposal.error * factor**2), exact=exact),
+            *_warning(key_plan(noise, unit_mu), limits),
+        ),
         settings=_settings(request),
-        unit_mu=limits.unit_mu if request.time == "white" else _unit_mu_of(request, noise),
+        unit_mu=unit_mu,
     )
 
 
@@ -344,6 +351,22 @@ def _notes(request: Request, gain: float, *, exact: bool) -> tuple[str, ...]:
     )
     notes.append(f"{what}; for other losses the noise may not be the best, and the guarantees hold all the same.")
     return tuple(notes)
+
+
+def _warning(plan: KeyPlan, limits: Limits) -> tuple[str, ...]:
+    """What one agent would learn, where no target speaks of agents who look."""
+    if limits.coalitions or not len(plan.pairs) or len(plan.own) > MOST_AGENTS_IN_PAIRS:
+        return ()
+    learnt = plan.learnt_by(1)
+    (agent,), mu = max(learnt.items(), key=lambda each: each[1])
+    nobody = float(plan.learnt_by(0)[()])
+    if mu <= nobody * (1 + 1e-3):
+        return ()
+    amount = "everything" if math.isinf(mu) else f"mu = {shown(mu, 3)} instead of {shown(nobody, 3)}"
+    return (
+        f"No target speaks of agents who look: agent {agent}, if it also read all messages, could learn {amount}. Add "
+        f"sv.observers.any_coalition(1) to the targets, or an own_floor.",
+    )
 
 
 def _settings(request: Request) -> dict[str, Any]:

@@ -40,7 +40,7 @@ __all__ = ["PairNoise", "pair_noise"]
 
 RIDGE = 1e-7  # of the mean price of an agent's variance
 CLOSE, CLOSE_BY_DESCENT = 2e-6, 1.5e-3  # relative gaps at which solvers may stop
-MOST_UNKNOWNS, MOST_PRODUCTS = 2000, 8e7  # beyond, Newton's method takes minutes
+MOST_UNKNOWNS, MOST_PRODUCTS = 1000, 8e7  # beyond, Newton's method takes minutes
 LITTLE = 1e4  # times the largest kappa: asked for agents for whom nothing is
 MOST_NUMBERS = 4e8  # entries of all inverses: 3.2 GB
 Progress = Callable[[float, float], None]

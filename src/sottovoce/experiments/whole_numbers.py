@@ -15,7 +15,7 @@ from sottovoce.deployment.privacy import (
     deployed_guarantee,
     gradient_arithmetic,
 )
-from sottovoce.deployment.terms import PublicRun
+from sottovoce.deployment.terms import PublicRun, in_whole_multiples
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.experiments.config.noise import LawSection
 from sottovoce.experiments.experiment import Experiment, refuse_turns
@@ -47,7 +47,7 @@ class Watchers:
 
 
 def public_run(experiment: Experiment) -> PublicRun:
-    """The public parts of an experiment.
+    """The public parts of an experiment; pairs' noise with the factors that parties can carry in whole numbers, near those of the simulation.
 
     Raises:
         IncompatibleChoice: records in turns.
@@ -56,7 +56,7 @@ def public_run(experiment: Experiment) -> PublicRun:
     return PublicRun(
         topology=experiment.topology,
         algorithm=experiment.algorithm,
-        noise=experiment.noise,
+        noise=in_whole_multiples(experiment.noise),
         rounds=experiment.rounds,
         batch_size=experiment.batch_size,
         initial_model=experiment.problem.initial_model,

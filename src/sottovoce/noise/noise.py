@@ -157,7 +157,11 @@ class Noise(NamedTuple):
         """
         if self.memory is None:
             return np.zeros((rounds, 0, num_agents))
-        given = np.asarray(self.memory)
+        given = self.memory
+        if not isinstance(given, np.ndarray):
+            raise ConfigError(
+                f"the memory of '{self.name}' is a {type(given).__name__}; needed is an array [rounds or 1, lags, agents or 1]. Use np.array(...)."
+            )
         if (
             given.ndim != 3
             or given.dtype.kind not in "fiu"
@@ -194,7 +198,7 @@ class Noise(NamedTuple):
         if self.turns:
             described["turns"] = len(self.turns)
         if self.memory is not None:
-            described["memory"] = np.asarray(self.memory).tolist()
+            described["memory"] = self.memory.tolist()
         return {**described, **self.parameters}
 
 

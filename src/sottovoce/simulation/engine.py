@@ -26,6 +26,7 @@ from sottovoce.simulation.rounds.metrics import NEEDS_LABELS, Measured, choose_m
 from sottovoce.simulation.rounds.plan import Plan, plan_comparison
 from sottovoce.simulation.rounds.precision import precision
 from sottovoce.simulation.rounds.program import compile_advance, initial_state, models_of
+from sottovoce.simulation.rounds.remembered import most_lags
 from sottovoce.simulation.settings import Settings
 from sottovoce.topologies import Topology
 
@@ -119,6 +120,8 @@ def chunks(
     check_run_size(run)  # before any list over rounds
     for algorithm in algorithms.values():
         check_algorithm(problem, topology, algorithm, tuple(noises.values()), settings)
+    run = replace(run, blocks=run.blocks + len(algorithms) * most_lags(tuple(noises.values())))
+    check_run_size(run)  # with the noise of earlier rounds, whose shape is known to be right by now
     measured = Measured(metrics, _test_records(problem, metrics, test), keeps_models(record))
     return _chunks(problem, topology, algorithms, noises, settings, run, measured, start)
 

@@ -10,7 +10,7 @@ from deployment.agent.recursion import Rehearsal, Table
 from sottovoce.clipping import Clip
 from sottovoce.deployment.agent import Wiring, deviation_bound, play
 from sottovoce.deployment.integers import Lattice
-from sottovoce.deployment.terms import PublicRun
+from sottovoce.deployment.terms import PublicRun, in_whole_multiples
 
 AGENTS, DIMENSION = 5, 3
 LATTICE = Lattice(24)
@@ -64,6 +64,13 @@ FEDERATED = {
     "inexact_admm, own": sv.algorithms.inexact_admm(penalty=10.0, linearise_at="own"),
     "atc": sv.algorithms.atc(step_size=0.05),
 }
+# Unequal factors on every link, and of agents 1 and 3, who are not linked; fractions of small whole numbers, and others.
+DESIGNED = sv.noise.designed(
+    LAW,
+    own=[0.7, 1.0, 0.55, 1.3, 0.9],
+    pairs=[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (1, 3)],
+    factors=[(1.5, -1.0), (0.913, -0.4471), (2.0, -3.0), (-1.17, 0.55), (0.8, 0.31), (0.25, -0.25), (0.6, -0.377)],
+)
 SCHEMES = {
     "none": sv.noise.none(),
     "independent": sv.noise.independent(LAW),
@@ -75,6 +82,7 @@ SCHEMES = {
     "graph_homomorphic": sv.noise.graph_homomorphic(LAW),
     "local_graph_homomorphic": sv.noise.local_graph_homomorphic(LAW),
     "gopa": sv.noise.gopa(LAW, pairwise_std=0.37),
+    "designed": in_whole_multiples(DESIGNED),
     "central": sv.noise.central(LAW),
     "gradient": sv.noise.gradient(LAW),
 }
@@ -115,8 +123,8 @@ def played(run: PublicRun, table: Table, **options) -> np.ndarray:
     return play(run, LATTICE, PROBLEM, lambda agent: Rehearsal(table, agent), table, relay_trusted=True, **options)
 
 
-def bound_of(run: PublicRun, coin: Any) -> float | None:
-    """The bound on units between parties and recursion; None where none is derived."""
+def bound_of(run: PublicRun, coin: Any, *, rehearsed: bool = False) -> float | None:
+    """The bound on units between parties and recursion, or a simulation that is rehearsed; None where none is derived."""
     constants, ridge = PROBLEM.constants, 2 * PROBLEM.ridge
     ends = (constants.record_smoothness, ridge)
     if run.batch_size is None:
@@ -124,4 +132,4 @@ def bound_of(run: PublicRun, coin: Any) -> float | None:
     wiring = Wiring(run, LATTICE, coin, relay_trusted=True)
     if run.algorithm.clipped_update is not None:
         return None
-    return deviation_bound(wiring, smoothness=ends[0], strong_convexity=ends[1]).units
+    return deviation_bound(wiring, smoothness=ends[0], strong_convexity=ends[1], rehearsed=rehearsed).units

@@ -4,6 +4,8 @@
 matrices and knows nothing of parties, reads the same numbers.
 """
 
+from fractions import Fraction
+
 import numpy as np
 
 from sottovoce.linear import centroid, exchange_topologies
@@ -150,8 +152,20 @@ def _sources(spread, table, position, scale, d):
     for s in range(spread.num_sources):
         on_links = np.abs(np.asarray(spread.link_value)[spread.link_source == s])
         size = on_links.max() if on_links.size and on_links.max() > 0 else 1.0
+        if on_links.size and on_links.min() < on_links.max() * (
+            1 - 1e-9
+        ):  # shared, in two multiples: the largest size that divides both
+            size = _divisor(on_links.max(), on_links.min())
         z[s] = table.source(position, s, scale * size) / size
     return z
+
+
+def _divisor(larger: float, smaller: float) -> float:
+    """Euclid's: the largest number of which both are whole multiples."""
+    first, second = Fraction(larger), Fraction(smaller)
+    while second:
+        first, second = second, first % second
+    return float(first)
 
 
 def _combined(links, spread, psi, z):

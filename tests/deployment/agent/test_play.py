@@ -25,8 +25,9 @@ from deployment.agent.recursion import Table, reference
 # What is refused, and the words of the reason.
 REFUSED = {
     "central": "noise is added by a relay that everybody trusts",
-    "local_graph_homomorphic": "can be left with one|cannot be carried|stops adding noise",
+    "local_graph_homomorphic": "can be left with one|cannot be carried|stops adding noise|needs at least two active",
     "graph_homomorphic": "cannot be carried|stops adding noise",
+    "designed": "links come and go by a coin|does not cancel when only some|stops adding noise",
     "gopa": "does not cancel when only some|stops adding noise",
     "gradient": "goes on without noise",
     "independent": "cannot be carried|stops adding noise",
@@ -56,12 +57,12 @@ def compare(runs) -> dict[str, tuple[float, float]]:
 def test_the_cases_name_every_algorithm_and_scheme():
     algorithms = {name.partition(",")[0] for name in (*peers(GRAPH), *FEDERATED)}
     assert set(sv.algorithms.ALGORITHMS) - {"random_walk"} <= algorithms
-    assert {name.partition(",")[0] for name in SCHEMES} == set(sv.noise.SCHEMES)
+    assert {name.partition(",")[0] for name in SCHEMES} == {*sv.noise.SCHEMES, "designed"}
 
 
 def test_every_algorithm_with_every_scheme_is_the_recursion_on_fixed_links_and_federations():
     found = compare(every_run(links=("static",), rounds=7))
-    assert len(found) == 146
+    assert len(found) == 160
     assert max(apart for apart, _ in found.values()) < 6.0
 
 
@@ -71,7 +72,7 @@ def test_every_scheme_is_the_recursion_where_links_come_and_go(kind):
         (f"atc / {name} / {kind}", public_run(LINKS[kind], sv.algorithms.atc(step_size=0.05), noise, batch_size=4))
         for name, noise in SCHEMES.items()
     ]
-    assert len(compare(runs)) == (11 if kind == "listed" else 10)
+    assert len(compare(runs)) == (12 if kind == "listed" else 10)
 
 
 @pytest.mark.slow

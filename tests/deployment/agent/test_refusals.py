@@ -45,6 +45,7 @@ def wiring(noise, topology=GRAPH, algorithm=ATC, lattice=LATTICE, **options):
             "go through a relay and others",
         ),
         (GRAPH, FEDAVG._replace(needs_relay="it"), SCHEMES["independent"], "has no relay"),
+        (GRAPH, ATC, SCHEMES["independent"]._replace(memory=np.full((1, 1, 1), 0.5)), "noise of earlier rounds again"),
     ],
 )
 def test_runs_that_parties_cannot_carry_out_are_refused(topology, algorithm, noise, reason):
@@ -76,7 +77,7 @@ def test_links_with_different_multiples_of_a_source_are_refused():
 
 def test_a_source_that_its_user_does_not_know_is_refused():
     foreign = scheme(lambda made, links: made._replace(link_source=(links.senders + 1) % 5))
-    with pytest.raises(sv.IncompatibleChoice, match="no party could know"):
+    with pytest.raises(sv.ConfigError, match=r"which only \[2\] know"):
         wiring(foreign)
 
 

@@ -9,6 +9,7 @@ from deployment.agent.cases import (
     FEDERATION,
     GRAPH,
     LATTICE,
+    LAW,
     LINKS,
     PROBLEM,
     SCHEMES,
@@ -17,6 +18,7 @@ from deployment.agent.cases import (
     public_run,
 )
 from sottovoce.deployment.agent import Rehearsed, RehearsedCoin, play
+from sottovoce.deployment.terms import in_whole_multiples
 
 SEED = 3
 MEASURED = 4.0  # units, where no bound is derived: updates clipped as a whole
@@ -47,7 +49,7 @@ def units_apart(
         run = public_run(topology, algorithms[a], noises[n], rounds=rounds, batch_size=batch_size)
         models, coin = rehearsed(run)
         apart = np.abs(models - np.asarray(simulated.models)[0]).max() / LATTICE.unit
-        found[a, n] = float(apart), bound_of(run, coin)
+        found[a, n] = float(apart), bound_of(run, coin, rehearsed=True)
     return found
 
 
@@ -69,6 +71,26 @@ def test_a_sampled_federation_is_the_simulation():
     check(units_apart(FEDERATION, algorithms, {n: SCHEMES[n] for n in ("independent", "central")}))
 
 
+def test_noise_of_unequal_factors_is_the_simulation():
+    found = units_apart(GRAPH, {"atc": peers(GRAPH)["atc"]}, {"designed": SCHEMES["designed"]}, rounds=4)
+    check(found)
+    # A source is rounded before it is multiplied, by up to 4096: that is what sets the two apart, and nothing else.
+    ((apart, bound),) = found.values()
+    assert 6.0 < apart < bound
+
+
+def test_noise_of_whole_factors_is_the_simulation_up_to_the_roundings_of_any_run():
+    """Where every factor is a whole number no source is rounded twice, and both add the very same integers."""
+    pairs = [(0, 1), (1, 2), (2, 3), (0, 3), (1, 4)]
+    factors = [(3.0, -2.0), (-1.0, 4.0), (2.0, -5.0), (1.0, -1.0), (7.0, 3.0)]
+    whole = sv.noise.designed(LAW, own=[1.0, 2.0, 1.0, 3.0, 1.0], pairs=pairs, factors=factors)
+    assert in_whole_multiples(whole).parameters == whole.parameters
+    ((apart, bound),) = units_apart(GRAPH, {"atc": peers(GRAPH)["atc"]}, {"whole": whole}, rounds=4).values()
+    run = public_run(GRAPH, peers(GRAPH)["atc"], whole, rounds=4)
+    assert bound == bound_of(run, None)
+    assert apart < 2.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [None, 4])
 @pytest.mark.parametrize("kind", sorted(LINKS))
@@ -76,7 +98,8 @@ def test_all_peers_are_the_simulation(kind, batch_size):
     algorithms, noises = peers(LINKS[kind]), dict(SCHEMES)
     noises.pop("central")
     if kind in ("dropout", "random pair"):
-        noises.pop("local_graph_homomorphic")  # refused where links come and go
+        for name in ("local_graph_homomorphic", "designed"):  # refused where links come and go
+            noises.pop(name)
     two_stages = {"dgd": algorithms.pop("dgd")}
     check(units_apart(LINKS[kind], algorithms, noises, batch_size=batch_size))
     if kind == "static":  # it falls silent, for which links and own copies must fit

@@ -33,6 +33,14 @@ modulo 1. Hence the exact Gaussian guarantee, mu^2 = D^2 [(s^2 I + r^2 L)^-1]_uu
     tau = sum over z != 0 of exp(-2 pi^2 z'C z) <= (1 + 2 sum_{j >= 1} q^(j^2))^(m d) - 1 ,
     q = exp(-2 pi^2 / (1 / r^2 + lambda / s^2)) ,     lambda = min(2 largest degree, c) >= the largest eigenvalue of L.
 
+UNEQUAL MASKS. K may hold any whole numbers in place of +1 and -1: one end of pair e adds k_ie times its mask and the other
+k_je times. Nothing above asks for more than that K z is whole. With own noise of std s_i and masks of std r_e the exact
+guarantee is that of the covariance Diag(s^2) + K Diag(r^2) K', up to the same tau with C = (Diag(r^-2) + K' Diag(s^-2) K)^-1:
+
+    tau <= (1 + 2 sum_{j >= 1} q^(j^2))^(m d) - 1 ,     q = exp(-2 pi^2 / lambda) ,     lambda >= the largest eigenvalue of C^-1.
+
+A mask that is added k times leaves gaps of k units, which the own noise has to fill: lambda is at least k^2 / s^2.
+
 WHOLE SHIFTS. A second proof, without any charge. Both worlds are one function of the noise, shifted in one of them by t
 with t_eta + K t_Delta = change: whole numbers t commute with rounding, so that the pair is mu-GDP with
 
@@ -50,6 +58,8 @@ Of the two proofs the first is better unless s is below a unit or two. `integer_
 
 import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from sottovoce.accounting.gopa.imperfect_noise import ChargedTradeoff, Way
 from sottovoce.accounting.gopa.imperfect_noise import charged_delta as charged_delta
@@ -142,6 +152,36 @@ def rounding_total_variation(lattice_std: float, *, honest_parties: int, dimensi
     if honest_parties == 1:
         return 0.0  # rounding one party's noise is post-processing
     return _theta_excess((math.pi * std) ** 2, count)
+
+
+def shared_noise_total_variation(precision: float, *, pairs: int, dimension: int) -> float:
+    """How far sums of own noise and whole multiples of pairs' noise are, at most, from a randomised function of the Gaussian sums.
+
+    Args:
+        precision: lambda, from `largest_precision`, in units of the lattice; infinite where somebody has no noise of its own.
+        pairs: m, of the part of the honest graph.
+        dimension: d.
+    """
+    count = whole("pairs", pairs) * whole("dimension", dimension)
+    return (
+        1.0
+        if precision == math.inf
+        else _theta_excess(2.0 * math.pi**2 / checked("precision", precision, "(0, inf)"), count)
+    )
+
+
+def largest_precision(own: np.ndarray, masks: np.ndarray, multiples: np.ndarray) -> float:
+    """lambda: no eigenvalue of Diag(r^-2) + K' Diag(s^-2) K is larger; infinite where some own noise is 0.
+
+    Args:
+        own: [c] s, of every party's own noise.
+        masks: [m] r, of every pair's mask, above 0.
+        multiples: [c, m] K, whole numbers.
+    """
+    if not (own > 0).all():
+        return math.inf
+    K = multiples / own[:, None]
+    return float((masks**-2.0).max() + np.linalg.eigvalsh(K @ K.T)[-1]) * (1.0 + 1e-9)
 
 
 def sampler_total_variation(per_sample: float, *, honest_parties: int, dimension: int, rounds: int) -> float:

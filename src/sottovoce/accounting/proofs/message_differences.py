@@ -54,10 +54,10 @@ class Response(NamedTuple):
 
 def protection(rounds: Rounds, known: np.ndarray, *, pure: bool, final_model: bool) -> Protection:
     """Price and feedback of every exchange; with the final model, the last own copies count as read."""
-    held = [
-        [(exchange, sent_noise(exchange, known, pure=pure)) for exchange in bound.exchanges]
-        for bound in rounds.distinct
-    ]
+    # Rounds that differ in something else share their exchanges, and a price is found once for each.
+    exchanges = {id(exchange): exchange for bound in rounds.distinct for exchange in bound.exchanges}
+    prices = {key: sent_noise(exchange, known, pure=pure) for key, exchange in exchanges.items()}
+    held = [[(exchange, prices[id(exchange)]) for exchange in bound.exchanges] for bound in rounds.distinct]
     T, m, K = len(rounds), len(held[0]), len(known)
     price, feedback, hidden = np.zeros((T, m, K)), np.zeros((T, m, K)), np.zeros((T, m, K), dtype=bool)
     parts = np.zeros((T, m, K), dtype=int)

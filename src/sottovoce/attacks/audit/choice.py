@@ -26,6 +26,7 @@ from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.linear import exchange_topologies
 from sottovoce.noise import Noise
 from sottovoce.observers import Observer, view
+from sottovoce.problems import Batch
 from sottovoce.simulation.views import Statistic, layout
 from sottovoce.topologies import Listed, Topology
 
@@ -48,6 +49,7 @@ class AuditedRun:
     agent: int
     batch_size: int | None
     pairs: int
+    batch: Batch | None = None  # whose turn it is in every round, in place of batch_size
 
 
 class PreparedAttack(NamedTuple):
@@ -77,7 +79,16 @@ def prepare_attack(run: AuditedRun, name: AttackName) -> PreparedAttack:
     return _fitted(run)
 
 
+def _refuse_turns(run: AuditedRun) -> None:
+    """Refuse records in turns, whose gradients differ from round to round, to an attack that takes them to be the same."""
+    if run.batch is not None:
+        raise IncompatibleChoice(
+            f"with {run.batch!r} gradients differ from round to round, and this attack computes them alike. Use attack='fitted'."
+        )
+
+
 def _likelihood(run: AuditedRun) -> PreparedAttack:
+    _refuse_turns(run)
     if _reads_masks(run):
         found = masked_statistic(
             run.worlds, run.algorithm, run.noise, rounds=run.rounds, agent=run.agent, batch_size=run.batch_size
@@ -106,6 +117,7 @@ def _likelihood(run: AuditedRun) -> PreparedAttack:
 
 
 def _transcript(run: AuditedRun) -> PreparedAttack:
+    _refuse_turns(run)
     seen = view(run.observer, *exchange_topologies(run.algorithm, run.topology))
     everything = bool(all(links.all() for links in seen.links)) and not seen.members.any()
     if not everything or seen.final_model or run.batch_size is not None or _reads_masks(run):

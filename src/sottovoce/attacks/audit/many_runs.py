@@ -39,7 +39,7 @@ from sottovoce.linear import check_parts, exchange_topologies
 from sottovoce.noise import Noise
 from sottovoce.numbers import checked, chosen, per_agent, whole
 from sottovoce.observers import Observer
-from sottovoce.problems import Adjacency, ConvexSmooth, Unit
+from sottovoce.problems import Adjacency, Batch, ConvexSmooth, Unit, check_batch
 from sottovoce.resources import refuse_too_large, refuse_too_long
 from sottovoce.simulation import RunSize
 from sottovoce.simulation.views import measure
@@ -79,6 +79,7 @@ def audit(
     played: Noise | None = None,
     batch_size: int | None = None,
     question: Question | None = None,
+    batch: Batch | None = None,
 ) -> Audit:
     """Attack an observer's view of simulated runs, and hold what it shows against `sv.account`.
 
@@ -94,7 +95,7 @@ def audit(
         pairs: runs of each world; an epsilon much above ln(pairs) cannot be shown.
         unit: as for `sv.account`.
         adjacency: as for `sv.account`.
-        participation: "every-round", the only one that a simulated run keeps to.
+        participation: "every-round", or `batch.participation(rounds)`: what a simulated run keeps to.
         losses: as for `sv.account`; canaries keep the promise.
         agent: whose data; None is the agent of whom the linear view shows most, else the worst one of the guarantee, or the one in
             which the worlds differ.
@@ -106,6 +107,7 @@ def audit(
         played: the noise that is really played, where it is not the one promised.
         batch_size: records per agent and round; None for all of them.
         question: in place of rounds, sensitivity, unit, adjacency, participation, losses, agent and same_model.
+        batch: in place of batch_size, records in turns: `sv.problems.cyclic_batch(gap)`. It needs worlds, since canaries have one record.
 
     Raises:
         UnsupportedClaim: no guarantee of this kind is proved, or a run cannot keep to its participation.
@@ -120,7 +122,8 @@ def audit(
             "losses": losses, "agent": agent, "same_model": same_model,
         },
     )  # fmt: skip
-    level = _check(delta, confidence, pairs, attack, asked.participation)
+    level = _check(delta, confidence, pairs, attack)
+    _check_turns(asked, batch, batch_size, worlds)
     check_parts(topology=topology, algorithm=algorithm, noise=noise, observer=observer)
     if played is not None:
         check_parts(noise=played)
@@ -147,7 +150,7 @@ def audit(
         )  # fmt: skip
     run = AuditedRun(
         topology=topology, algorithm=algorithm, noise=noise if played is None else played, observer=observer, rounds=asked.rounds,
-        worlds=worlds, agent=target, batch_size=batch_size, pairs=pairs,
+        worlds=worlds, agent=target, batch_size=batch_size, pairs=pairs, batch=batch,
     )  # fmt: skip
     prepared = prepare_attack(run, attack)
     require_resolved(prepared.mu)
@@ -181,7 +184,7 @@ def _play(run: AuditedRun, prepared: PreparedAttack, seed: int) -> Floats:
     """The scores of both worlds, [2, pairs]; training runs are further runs of the same program."""
     found = measure(
         run.worlds, run.topology, run.algorithm, run.noise, run.observer, prepared.statistic, rounds=run.rounds,
-        repeats=run.pairs + prepared.training, seed=seed, batch_size=run.batch_size, honest=run.agent,
+        repeats=run.pairs + prepared.training, seed=seed, batch_size=run.batch_size, honest=run.agent, batch=run.batch,
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are refused below
         scores = prepared.scores(found)
@@ -239,17 +242,29 @@ def _if_normal(first: Floats, second: Floats, confidence: float) -> LowerBound |
     return None if spread <= _STILL * size else gaussian_dp(first, second, confidence=confidence)
 
 
-def _check(delta: float, confidence: float, pairs: int, attack: AttackName, participation: Participation) -> float:
+def _check(delta: float, confidence: float, pairs: int, attack: AttackName) -> float:
     """Refuse what an audit cannot answer; return the confidence."""
     checked("delta", delta, "[0, 1)")
     whole("pairs", pairs, least=LEAST_PAIRS)
     chosen("attack", attack, get_args(AttackName))
-    if participation != "every-round":
-        raise UnsupportedClaim(
-            f"participation = {participation!r}, but in simulated runs every record takes part in every round, so that an audit would refute a "
-            f"claim that was not made. Audit participation='every-round'."
-        )
     return checked("confidence", confidence, "[0.5, 1)")
+
+
+def _check_turns(asked: Question, batch: Batch | None, batch_size: int | None, worlds: Worlds | None) -> None:
+    """Refuse a participation that the simulated runs do not keep to, and turns of canaries."""
+    check_batch(batch, batch_size)
+    kept = ["every-round"] if batch is None else ["every-round", batch.participation(asked.rounds)]
+    if asked.participation not in kept:
+        when = "every record takes part in every round" if batch is None else f"records take part as {batch!r} says"
+        use = "participation='every-round'" if batch is None else "batch.participation(rounds)"
+        raise UnsupportedClaim(
+            f"participation = {asked.participation!r}, but in simulated runs {when}, so that an audit would refute a claim that was not made. "
+            f"Audit {use}."
+        )
+    if batch is not None and worlds is None:
+        raise ConfigError(
+            f"batch = {batch!r} was given without worlds, and canaries have one record each. Give worlds=(problem, neighbour)."
+        )
 
 
 def _agent_of(worlds: Any, agent: int | None) -> int:

@@ -46,13 +46,16 @@ class Deviation:
     factor: float
 
 
-def deviation_bound(wiring: Wiring, *, smoothness: float, strong_convexity: float = 0.0) -> Deviation:
+def deviation_bound(
+    wiring: Wiring, *, smoothness: float, strong_convexity: float = 0.0, rehearsed: bool = False
+) -> Deviation:
     """How far models can be from those of the same run in real numbers with the same noise.
 
     Args:
         wiring: the run.
         smoothness: beta, the largest eigenvalue of the Hessian of any agent's loss, or of any batch of it where there are batches.
         strong_convexity: nu, the smallest one; negative where losses are not convex.
+        rehearsed: the other run is a simulation, whose noise is multiples of sources of size one; parties round a source at its size, and multiply then.
 
     Raises:
         UnsupportedClaim: an algorithm whose messages are clipped as a whole, which is not a linear map of states and gradients.
@@ -64,7 +67,7 @@ def deviation_bound(wiring: Wiring, *, smoothness: float, strong_convexity: floa
         )
     checked("smoothness", smoothness, "[0, inf)")
     checked("strong_convexity", strong_convexity, "(-inf, inf)")
-    columns = _Columns(wiring)
+    columns = _Columns(wiring, rehearsed)
     apart = _Apart.at(np.full(columns.num_states, columns.rounding))  # the starting point is rounded
     for round_ in range(1, run.rounds + 1):
         rows, sizes = columns.play(round_)
@@ -108,8 +111,8 @@ class _Apart(NamedTuple):
 class _Columns:
     """The rounds of a run on symbols: coefficients over (what agents keep, roundings and gradients of the round)."""
 
-    def __init__(self, wiring: Wiring) -> None:
-        self.wiring, run = wiring, wiring.run
+    def __init__(self, wiring: Wiring, rehearsed: bool) -> None:
+        self.wiring, self.rehearsed, run = wiring, rehearsed, wiring.run
         # Projections on a box stretch nothing, so that the algorithm without them has the same bound.
         self.algorithm = run.algorithm if run.algorithm.linear_part is None else run.algorithm.linear_part
         self.template = self.algorithm.init(np.zeros(1))
@@ -120,7 +123,7 @@ class _Columns:
         most = run.num_agents * (
             self.blocks + run.exchanges * (self.blocks + 5) + 2 * run.algorithm.gradients_per_round
         )
-        self.width = self.num_states + 2 * most
+        self.width = self.num_states + 2 * most + 2 * run.exchanges * len(run.topology.links)
         self.used = self.num_states
         self.sizes: dict[int, float] = {}  # of the roundings of a round
         self.points: list[tuple[int, np.ndarray]] = []  # column of a gradient, and where it is taken
@@ -217,14 +220,22 @@ class _Columns:
             for sender, weight in zip(part.senders, part.weights, strict=True):
                 total = total + weight * messages[sender]
             return self._rounded(total, [], len(part.senders) + 1.0)
-        fractions = float(np.count_nonzero(~np.isin(np.abs(part.on_own), (0.0, 1.0))))
-        total = part.own_weight * self._rounded(self._sent(states, messages, agent), [], fractions)
+        fractions = float(np.count_nonzero(part.on_own != np.rint(part.on_own)))
+        total = part.own_weight * self._rounded(self._sent(states, messages, agent, position), [], fractions)
         for sender, weight in zip(part.senders, part.weights, strict=True):
-            total = total + weight * self._sent(states, messages, sender)
+            total = total + weight * self._sent(states, messages, sender, position)
         return np.asarray(total)
 
-    def _sent(self, states: list[Any], messages: list[np.ndarray], agent: int) -> np.ndarray:
-        return self._rounded(messages[agent], state_blocks(states[agent]))
+    def _sent(self, states: list[Any], messages: list[np.ndarray], agent: int, position: int) -> np.ndarray:
+        """A message, and the roundings of sources in the multiples in which it carries them, which a simulation does not have."""
+        message = self._rounded(messages[agent], state_blocks(states[agent]))
+        if not self.rehearsed:
+            return message
+        part = self.wiring.part(agent, position)
+        scale = self.wiring.scales[self.wiring.run.at(position)[0] - 1]
+        sizes = np.array([source.scale for source in part.sources]) / (scale or 1.0)
+        carried = np.abs(part.on_links).max(axis=0, initial=0)[np.abs(sizes - np.rint(sizes)) > TIE * sizes]
+        return self._rounded(message, [], float(carried.sum()))
 
     def _averaged(
         self, states: list[Any], messages: list[np.ndarray], exchange: Any, position: int
@@ -235,7 +246,7 @@ class _Columns:
             zip(self.wiring.run.topology.perron, self.wiring.counts(round_), strict=True)
         ):
             known = exchange.silent(states[agent], round_) if exchange.silent is not None else 0.0
-            sent = self._sent(states, messages, agent) if count else known
+            sent = self._sent(states, messages, agent, position) if count else known
             total = total + share * (known + count * (sent - known))
         return [self._rounded(total, [])] * len(states)
 

@@ -174,14 +174,14 @@ def _noisy(
     drawn = _own_noise(part, position, randomness, len(message))  # [sources, d]
     made: dict[bytes, np.ndarray] = {}  # receivers that get the same noise get the same array
     words = {}
-    for receiver, signs in zip(part.receivers, part.on_links, strict=True):
-        key = signs.tobytes()
+    for receiver, multiples in zip(part.receivers, part.on_links, strict=True):
+        key = multiples.tobytes()
         if key not in made:
-            made[key] = ring(message + signs @ drawn)
+            made[key] = ring(message + multiples @ drawn)
         words[receiver] = made[key]
     own = message.copy()
     for factor, noise in zip(part.on_own, drawn, strict=True):
-        own += int(factor) * noise if abs(factor) in (0.0, 1.0) else np.rint(factor * noise).astype(np.int64)
+        own += int(factor) * noise if float(factor).is_integer() else np.rint(factor * noise).astype(np.int64)
     return words, own
 
 

@@ -3,6 +3,7 @@
 Own noise. A link carries m + sum_s v_s Z_s with m the message in units and Z_s whole numbers, v_s = +1 or -1. A map may want other multiples:
 
     all links that carry source s carry the same multiple v      Z_s is drawn at |v| times the scale of the round, and added with the sign of v
+    two agents share source s, one carries k r, the other k' r   Z_s is drawn at r times the scale, added k times and k' times (`terms.whole_multiples`)
     an own copy carries another multiple w than the links        round((w / |v|) Z_s): a function of what was drawn, and nobody else's
     links carry different multiples of one source                refused: a fraction of a whole number is none, and rounded anew on every link the
                                                                  noise would not be the one that the accountant knows
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sottovoce.deployment.terms import multiples
 from sottovoce.errors import IncompatibleChoice
 from sottovoce.noise import RELAY, Noise, NoiseMap
 from sottovoce.topologies import ActiveLinks
@@ -34,7 +36,9 @@ class Perturbation(NamedTuple):
     sizes: np.ndarray  # [S] a source is drawn at this multiple of the round's scale; 0: it is not drawn
     link_index: np.ndarray  # [m] position of the link
     link_source: np.ndarray  # [m]
-    link_sign: np.ndarray  # [m] int64: +1 or -1
+    link_multiple: (
+        np.ndarray
+    )  # [m] int64: of what was drawn; +1 or -1, or another whole number where two agents share it
     self_index: np.ndarray  # [n] agent
     self_source: np.ndarray  # [n]
     self_factor: np.ndarray  # [n] of what was drawn; +1, -1 or another number
@@ -58,7 +62,7 @@ def perturbation(noise: Noise, bound: NoiseMap, links: ActiveLinks) -> Perturbat
         self_value=np.asarray(bound.self_value, dtype=np.float64)[kept],
     )
     _check_owners(noise, entries, links)
-    return _masks(noise, entries, links) if "receivers" in noise.promises else _whole_numbers(noise, entries)
+    return _masks(noise, entries, links) if "receivers" in noise.promises else _whole_numbers(noise, entries, links)
 
 
 def _check_owners(noise: Noise, entries: NoiseMap, links: ActiveLinks) -> None:
@@ -73,41 +77,73 @@ def _check_owners(noise: Noise, entries: NoiseMap, links: ActiveLinks) -> None:
         )
 
 
-def _whole_numbers(noise: Noise, entries: NoiseMap) -> Perturbation:
+def _whole_numbers(noise: Noise, entries: NoiseMap, links: ActiveLinks) -> Perturbation:
     num_sources = entries.num_sources
-    sizes = _sizes(noise, num_sources, entries.link_source, np.abs(entries.link_value), "link")
+    senders = links.senders[entries.link_index]
+    sizes = _sizes(noise, num_sources, entries.link_source, senders, entries.link_value, "link")
     # A source on no link is drawn as its own copies want it.
     alone = sizes[entries.self_source] == 0
-    sizes += _sizes(noise, num_sources, entries.self_source[alone], np.abs(entries.self_value[alone]), "own copy")
+    sizes += _sizes(
+        noise, num_sources, entries.self_source[alone], entries.self_index[alone], entries.self_value[alone], "own copy"
+    )
+    sizes = _with_own_copies(sizes, entries, senders)
     factor = entries.self_value / sizes[entries.self_source]
-    whole = np.abs(np.abs(factor) - 1.0) <= SAME
     return Perturbation(
         owners=entries.owners,
         sizes=sizes,
         link_index=entries.link_index,
         link_source=entries.link_source,
-        link_sign=np.sign(entries.link_value).astype(np.int64),
+        link_multiple=np.rint(entries.link_value / sizes[entries.link_source]).astype(np.int64),
         self_index=entries.self_index,
         self_source=entries.self_source,
-        self_factor=np.where(whole, np.sign(factor), factor),
+        self_factor=np.where(np.abs(factor - np.rint(factor)) <= SAME, np.rint(factor), factor),
         masked=False,
     )
 
 
-def _sizes(noise: Noise, num_sources: int, source: np.ndarray, size: np.ndarray, where: str) -> np.ndarray:
-    """[S] the one multiple of each source that these entries have; 0 for sources without an entry."""
+def _sizes(
+    noise: Noise, num_sources: int, source: np.ndarray, agent: np.ndarray, value: np.ndarray, where: str
+) -> np.ndarray:
+    """[S] the size at which each source is drawn: what all entries have, or what the entries of two agents are whole multiples of; 0 without an entry."""
     largest, smallest = np.zeros(num_sources), np.full(num_sources, np.inf)
-    np.maximum.at(largest, source, size)
-    np.minimum.at(smallest, source, size)
+    np.maximum.at(largest, source, np.abs(value))
+    np.minimum.at(smallest, source, np.abs(value))
     differs = (largest > 0) & (largest - smallest > SAME * largest)
-    if differs.any():
-        s = int(np.argmax(differs))
-        raise IncompatibleChoice(
-            f"'{noise.name}' puts source {s} on one {where} {smallest[s]:g} times and on another {largest[s]:g} times. Parties send whole numbers, "
-            f"and a source is one whole number on all of them. Use a scheme whose links carry equal multiples, such as "
-            f"sv.noise.independent(law)."
-        )
+    for s in np.flatnonzero(differs):
+        mine = source == s
+        found = multiples(agent[mine], source[mine], value[mine], num_sources)
+        if found is None:
+            raise _no_whole_numbers(noise, int(s), smallest[s], largest[s], where, len(np.unique(agent[mine])))
+        largest[s] = found.sizes[s]
     return largest
+
+
+def _with_own_copies(sizes: np.ndarray, entries: NoiseMap, senders: np.ndarray) -> np.ndarray:
+    """[S] the sizes of shared sources such that own copies carry whole multiples too, where there are such sizes: one of a pair may send nothing in a round."""
+    source = np.concatenate([entries.link_source, entries.self_source])
+    agent = np.concatenate([senders, entries.self_index])
+    value = np.concatenate([entries.link_value, entries.self_value])
+    for s in np.flatnonzero((entries.owners[:, 1] >= 0) & (sizes > 0)):
+        mine = source == s
+        if len(np.unique(np.abs(value[mine]))) > 1:
+            found = multiples(agent[mine], source[mine], value[mine], entries.num_sources)
+            sizes[s] = sizes[s] if found is None else found.sizes[s]
+    return sizes
+
+
+def _no_whole_numbers(
+    noise: Noise, s: int, smallest: float, largest: float, where: str, agents: int
+) -> IncompatibleChoice:
+    if agents > 1:
+        return IncompatibleChoice(
+            f"two agents of '{noise.name}' share source {s}, one with the factor {smallest!r} and the other with {largest!r}, which are no whole multiples "
+            f"of one size. Parties send whole numbers: hand over sottovoce.deployment.terms.in_whole_multiples(noise) in its place."
+        )
+    return IncompatibleChoice(
+        f"'{noise.name}' puts source {s} on one {where} {smallest:g} times and on another {largest:g} times. Parties send whole numbers, "
+        f"and a source is one whole number on all of them. Use a scheme whose links carry equal multiples, such as "
+        f"sv.noise.independent(law)."
+    )
 
 
 def _masks(noise: Noise, entries: NoiseMap, links: ActiveLinks) -> Perturbation:
@@ -132,7 +168,7 @@ def _masks(noise: Noise, entries: NoiseMap, links: ActiveLinks) -> Perturbation:
         sizes=sizes,
         link_index=entries.link_index,
         link_source=entries.link_source,
-        link_sign=sign,
+        link_multiple=sign,
         self_index=entries.self_index,
         self_source=entries.self_source,
         self_factor=entries.self_value,

@@ -4,9 +4,10 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from sottovoce.deployment.terms import PublicRun
+from sottovoce.deployment.agent.perturbation import perturbation
+from sottovoce.deployment.terms import PublicRun, bind_among_parties, refuse_unlike_rounds
 from sottovoce.errors import ConfigError, IncompatibleChoice
-from sottovoce.linear import check_hand_over, check_together, exchange_topologies
+from sottovoce.linear import centroid, check_hand_over, check_together, exchange_topologies
 from sottovoce.noise import L2Laplace
 from sottovoce.topologies import Listed, Static
 
@@ -29,9 +30,11 @@ def check_deployable(run: PublicRun, *, relay_trusted: bool) -> None:
         )
     _refuse_walk_and_masked_sums(run)
     _refuse_law(run)
+    refuse_unlike_rounds(run.noise)
     check_together(run.topology, run.algorithm, run.noise, rounds=run.rounds)
     check_hand_over(run.algorithm, run.noise, run.topology, run.rounds)
     _refuse_links(run)
+    _refuse_sources(run)
     if run.noise.needs_relay and not relay_trusted:
         raise IncompatibleChoice(
             f"'{run.noise.name}' noise is added by the relay, to which the parties then send everything in clear, and they have not agreed to trust "
@@ -67,6 +70,15 @@ def _refuse_law(run: PublicRun) -> None:
         )
 
 
+def _refuse_sources(run: PublicRun) -> None:
+    """Refuse noise that keys of single parties and of pairs cannot make in whole numbers, on links that are not drawn."""
+    weighing = centroid(run.algorithm, run.topology).receivers
+    for used, perron in zip(exchange_topologies(run.algorithm, run.topology), weighing, strict=True):
+        for one in used.listed() if isinstance(used.schedule, Static | Listed) else ():
+            links = one.active_links()._replace(perron=perron)
+            perturbation(run.noise, bind_among_parties(run.noise, links), links)
+
+
 def _refuse_links(run: PublicRun) -> None:
     topologies = exchange_topologies(run.algorithm, run.topology)
     if len({used.relay for used in (run.topology, *topologies)}) > 1:
@@ -74,6 +86,11 @@ def _refuse_links(run: PublicRun) -> None:
             f"some exchanges of '{run.algorithm.name}' go through a relay and others over links between agents. Use one kind for all of them."
         )
     drawn = not all(isinstance(used.schedule, Static | Listed) for used in topologies)
+    if run.noise.name == "designed" and drawn:
+        raise IncompatibleChoice(
+            "designed noise is added in every round, by everybody, and here links come and go by a coin. Use a fixed or listed topology, or "
+            "sv.noise.gopa(law, pairwise_std=...)."
+        )
     if "receivers" in run.noise.promises and drawn:
         raise IncompatibleChoice(
             f"'{run.noise.name}' pairs the neighbours that will really send; where links come and go by a coin a receiver can be left with one "

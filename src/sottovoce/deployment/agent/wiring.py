@@ -41,7 +41,7 @@ class Part(NamedTuple):
     weights: np.ndarray  # [senders] the weight that this receiver gives each sender
     own_weight: float
     sources: tuple[Source, ...]
-    on_links: np.ndarray  # [receivers, sources] int64: -1, 0 or 1
+    on_links: np.ndarray  # [receivers, sources] int64: -1, 0 or 1; other whole multiples of what two agents share
     on_own: np.ndarray  # [sources] factor in the own copy
     largest: np.ndarray  # [senders] no entry of an honest word from there is larger, in units
     masked: bool  # words are weighed by their senders and masked modulo 2^64
@@ -219,7 +219,7 @@ class Wiring:
         _, made = self._bound(exchange, 0)
         drawn = np.flatnonzero((made.owners[:, 0] == RELAY) & (made.sizes > 0)) if scale > 0 else np.arange(0)
         senders = np.array(heard, dtype=np.int64)
-        own = np.bincount(made.self_index, self._source_bounds(made, scale)[made.self_source], minlength=self.relay)
+        own = np.bincount(made.self_index, self._kept_noise(made, scale), minlength=self.relay)
         return Part(
             receivers=tuple(range(self.relay)),
             senders=heard,
@@ -234,7 +234,7 @@ class Wiring:
         )
 
     def _source(self, made: Perturbation, number: int, agent: int, scale: float) -> Source:
-        first, second = (int(owner) for owner in made.owners[number])
+        first, second = (int(owner) for owner in made.owners[number, :2])
         return Source(number, second if first == agent else first, float(made.sizes[number]) * scale)
 
     def _source_bounds(self, made: Perturbation, scale: float) -> np.ndarray:
@@ -246,8 +246,12 @@ class Wiring:
 
     def _link_bounds(self, made: Perturbation, scale: float, num_links: int) -> np.ndarray:
         """[E] no entry of an honest word on a link is larger, in units."""
-        noise = self._source_bounds(made, scale)[made.link_source]
+        noise = self._source_bounds(made, scale)[made.link_source] * np.abs(made.link_multiple)
         return self.lattice.bound + np.bincount(made.link_index, noise, minlength=num_links)
+
+    def _kept_noise(self, made: Perturbation, scale: float) -> np.ndarray:
+        """[n] no entry of what an own copy carries of a source is larger, in units."""
+        return np.asarray(self._source_bounds(made, scale)[made.self_source] * np.abs(made.self_factor))
 
     def _relay_bound(self, made: Perturbation, scale: float) -> float:
         of_relay = made.owners[:, 0] == RELAY
@@ -280,8 +284,7 @@ class Wiring:
             most = int(np.bincount(links.receivers, minlength=self.relay).max()) + 1
             self._require(most * self.lattice.bound, HALF_RING - 1, "a sum of masked words")
             return
-        noise = self._source_bounds(made, scale)[made.self_source] * np.abs(made.self_factor)
-        own = self.lattice.bound + np.bincount(made.self_index, noise, minlength=self.relay) + 1
+        own = self.lattice.bound + np.bincount(made.self_index, self._kept_noise(made, scale), minlength=self.relay) + 1
         words = self._link_bounds(made, scale, len(links.weights))
         self._require(max(own.max(), words.max(initial=0.0)), ROOM * self.lattice.bound, "a word")
 
@@ -299,12 +302,12 @@ class Wiring:
 
 
 def _sources_of(made: Perturbation, agent: int, sent: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The sources that an agent draws, their signs on the links that it sends over, and their factors in its own copy."""
+    """The sources that an agent draws, their multiples on the links that it sends over, and their factors in its own copy."""
     on_link, on_own = np.isin(made.link_index, sent), made.self_index == agent
     drawn = np.unique(np.concatenate([made.link_source[on_link], made.self_source[on_own]]))
     rows = np.argsort(sent)[np.searchsorted(sent, made.link_index[on_link], sorter=np.argsort(sent))]
     signs, factors = np.zeros((len(sent), len(drawn)), dtype=np.int64), np.zeros(len(drawn))
-    signs[rows, np.searchsorted(drawn, made.link_source[on_link])] = made.link_sign[on_link]
+    signs[rows, np.searchsorted(drawn, made.link_source[on_link])] = made.link_multiple[on_link]
     factors[np.searchsorted(drawn, made.self_source[on_own])] = made.self_factor[on_own]
     return drawn, signs, factors
 

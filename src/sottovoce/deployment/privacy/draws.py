@@ -1,20 +1,22 @@
 """How far the noise that was drawn is from the noise that proofs speak of: total variation, counted over all draws of a run.
 
 Every draw of a rounded law is off by a little (`integers`), and draws add up. Where one source alone hides a word, rounding it is post-processing. Where pairs of
-agents share Gaussian sources, a word carries a sum of rounded Gaussians, which is the rounding of none: `accounting.gopa.integers` bounds how far that is
-from a function of the exact sum, for the connected part of honest agents in which the agent is, in every exchange.
+agents share Gaussian sources, a word carries a sum of rounded Gaussians, and of whole multiples of them, which is the rounding of none:
+`accounting.gopa.integers` bounds how far that is from a function of the exact sum, for the connected part of honest agents in which the agent is, in
+every exchange. Sizes and multiples are read off the map by the function that the agents themselves use (`terms.multiples`).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from sottovoce.accounting.gopa import IntegerNoise
+from sottovoce.accounting.gopa.integers import largest_precision, shared_noise_total_variation
 from sottovoce.accounting.proofs.evidence import Evidence
 from sottovoce.deployment.integers import Lattice, rounded
-from sottovoce.deployment.terms import PublicRun, bind_among_parties
+from sottovoce.deployment.terms import MOST_MULTIPLE, PublicRun, bind_among_parties, multiples
 from sottovoce.linear import BoundExchange, exchange_topologies
-from sottovoce.noise import Gaussian, NoiseMap, known_sources, shared_sources
+from sottovoce.noise import Gaussian, known_sources, shared_sources
 from sottovoce.topologies import ActiveLinks, Listed, RandomPair
 
 
@@ -34,7 +36,7 @@ def by_round(run: PublicRun, lattice: Lattice, evidence: Evidence, agent: int) -
     total = _draws(run, stds, np.array(counts)[which], max(largest))
     if isinstance(run.noise.law, Gaussian):
         for t in np.flatnonzero(stds > 0):
-            total[t] += sum(_sums(part, float(stds[t]), run.dimension) for part in pairs[which[t]])
+            total[t] += sum(part.off(float(stds[t]), run.dimension) for part in pairs[which[t]])
     return np.asarray(np.minimum(total, 1.0))
 
 
@@ -68,16 +70,28 @@ def patterns(run: PublicRun, agent: int) -> list[ActiveLinks]:
 
 
 def largest(run: PublicRun, lattice: Lattice, agent: int) -> tuple[float, int]:
-    """No draw is larger than the first number, in units, and no word carries more sources than the second."""
-    law, several, multiple = run.noise.law, 1, 1.0
+    """No draw, and no multiple of one, is larger than the first number, in units, and no word carries more sources than the second."""
+    law, several, multiple, gaps = run.noise.law, 1, 1.0, 0
     if law is None:
         return 0.0, 0
     for links in patterns(run, agent):
         noise = bind_among_parties(run.noise, links)
         several = max(several, int(np.bincount(noise.link_index).max(initial=0)))
         multiple = max(multiple, float(np.abs(noise.link_value).max(initial=0.0)))
+        # A whole multiple k of a draw is larger by less than k units than a draw at k times the size could be.
+        gaps = max(gaps, MOST_MULTIPLE if shared_sources(noise.owners).any() else 0)
     std = run.noise.std / lattice.unit * float(run.noise.factors(run.rounds).max())
-    return (float(rounded(law, std * multiple).bound) if std > 0 else 0.0), several
+    return (float(rounded(law, std * multiple).bound + gaps) if std > 0 else 0.0), several
+
+
+def own_sizes(run: PublicRun, agent: int) -> tuple[float, float]:
+    """The smallest and the largest factor with which links carry a source of one agent's own; (1, 1) where they carry none."""
+    found = []
+    for links in patterns(run, agent):
+        noise = bind_among_parties(run.noise, links)
+        factor = np.abs(np.asarray(noise.link_value))[~shared_sources(noise.owners)[noise.link_source]]
+        found += factor[factor > 0].tolist()
+    return (min(found), max(found)) if found else (1.0, 1.0)
 
 
 def largest_fraction(run: PublicRun, agent: int) -> float:
@@ -90,33 +104,43 @@ def largest_fraction(run: PublicRun, agent: int) -> float:
     return found
 
 
-class _Part(tuple[int, int, int, float]):
-    """(agents, pairs, largest degree, size of a pair's source) of the connected part of honest agents that one agent is in."""
+class _Part(NamedTuple):
+    """The connected part of honest agents that one agent is in."""
+
+    agents: int
+    pairs: int  # whose source the observer does not know
+    precision: float  # lambda of `accounting.gopa.integers`, at scale one
+
+    def off(self, std: float, dimension: int) -> float:
+        """How far rounded sums are from a function of the exact ones, at this scale in units."""
+        return shared_noise_total_variation(self.precision / std**2, pairs=self.pairs, dimension=dimension)
 
 
 def _of_round(exchanges: tuple[BoundExchange, ...], members: np.ndarray, agent: int) -> tuple[int, float, list[_Part]]:
     """Sources that hide an agent in a round, the largest multiple at which one is drawn, and the parts in which pairs share some."""
     count, largest, parts = 0, 1.0, []
-    for _, noise in exchanges:
+    for exchange in exchanges:
+        noise = exchange.noise
         for values in (noise.link_value, noise.self_value):
             largest = max(largest, float(np.abs(values).max(initial=0.0)))
         if noise.of_relay.any():
             count += int(noise.of_relay.sum())
             continue
-        part = _part(noise, members, agent)
+        part = _part(exchange, members, agent)
         if part is None:
             count += int((noise.owners == agent).any(axis=1).sum())
         else:
-            count += part[0] + part[1]
+            count += part.agents + part.pairs
             parts.append(part)
     return count, largest, parts
 
 
-def _part(noise: NoiseMap, members: np.ndarray, agent: int) -> _Part | None:
+def _part(exchange: BoundExchange, members: np.ndarray, agent: int) -> _Part | None:
     """The part of honest agents that pairs' sources connect with an agent; None where it shares none that the observer does not know."""
-    used = np.zeros(noise.num_sources)
-    np.maximum.at(used, noise.link_source, np.abs(noise.link_value))
-    shared = shared_sources(noise.owners) & (used > 0) & ~known_sources(noise.owners, members)
+    noise, (users, sources, values) = exchange.noise, _entries(exchange)
+    used = np.bincount(sources, minlength=noise.num_sources) > 0
+    unknown = used & ~known_sources(noise.owners, members)
+    shared = shared_sources(noise.owners) & unknown
     if not shared.any():
         return None
     from scipy.sparse import coo_array
@@ -125,19 +149,34 @@ def _part(noise: NoiseMap, members: np.ndarray, agent: int) -> _Part | None:
     first, second = noise.owners[shared, :2].T
     K = len(members)
     _, component = connected_components(coo_array((np.ones(len(first)), (first, second)), shape=(K, K)), directed=False)
-    inside = component[first] == component[agent]
-    if not inside.any():
+    inside = component == component[agent]
+    if not inside[first].any():
         return None
-    degrees = np.bincount(np.concatenate([first[inside], second[inside]]), minlength=K)
-    return _Part((int(np.count_nonzero(degrees)), int(inside.sum()), int(degrees.max()), float(used[shared].min())))
+    pairs = np.flatnonzero(shared)[inside[first]]
+    kept = unknown[sources] & inside[users]
+    drawn = multiples(users[kept], sources[kept], values[kept], noise.num_sources)
+    agents = np.flatnonzero(inside)
+    if drawn is None:  # what nobody could draw
+        return _Part(len(agents), len(pairs), math.inf)
+    whole = np.zeros((K, noise.num_sources))
+    whole[drawn.agents, drawn.sources] = drawn.whole
+    alone = ~shared[drawn.sources]
+    own = np.bincount(drawn.agents[alone], drawn.sizes[drawn.sources[alone]], minlength=K)
+    own[np.bincount(drawn.agents[alone], minlength=K) != 1] = 0.0  # the proof is for one own source each
+    found = largest_precision(own[agents], drawn.sizes[pairs], whole[np.ix_(agents, pairs)])
+    return _Part(len(agents), len(pairs), found)
 
 
-def _sums(part: _Part, std: float, dimension: int) -> float:
-    agents, pairs, degree, size = part
-    noise = IntegerNoise(
-        own_std=std, honest_parties=agents, dimension=dimension, mask_std=size * std, pairs=pairs, largest_degree=degree
+def _entries(exchange: BoundExchange) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(agent, source, value) of everything that agents add to links that are up and to own copies."""
+    links, noise = exchange.links, exchange.noise
+    on_link = (np.asarray(noise.link_value) != 0) & (links.weights[noise.link_index] > 0)
+    on_own = np.asarray(noise.self_value) != 0
+    return (
+        np.concatenate([links.senders[noise.link_index[on_link]], noise.self_index[on_own]]),
+        np.concatenate([noise.link_source[on_link], noise.self_source[on_own]]),
+        np.concatenate([np.asarray(noise.link_value)[on_link], np.asarray(noise.self_value)[on_own]]),
     )
-    return noise.total_variation
 
 
 def total(each: np.ndarray) -> float:

@@ -1,14 +1,15 @@
 """How fine the lattice should be: rounding should cost next to nothing, and draws should stay fast.
 
 The charge halves with every bit. Noise of fewer than 2^20 units would make rounding visible beside it; beyond 2^28 units samplers get slower, at 2^36 they
-end, and the numbers that fit below the bound of the lattice get small. So the fewest bits are taken with which the noise of every round has 2^20 units
-and the charge is a thousandth; then, as far as it must be, a hundredth.
+end, and the numbers that fit below the bound of the lattice get small. So the fewest bits are taken with which every agent's own noise has 2^20 units
+in every round, and the charge is a thousandth; then, as far as it must be, a hundredth.
 """
 
 import math
 
 import numpy as np
 
+from sottovoce.deployment.privacy import draws
 from sottovoce.deployment.privacy.gradients import GradientArithmetic
 from sottovoce.deployment.privacy.guarantee import Collude, ReleasedTo, deployed_guarantee
 from sottovoce.deployment.terms import PublicRun
@@ -51,8 +52,9 @@ def choose_fraction_bits(
     stds = run.noise.std * factors[factors > 0]
     if not len(stds):
         return WITHOUT_NOISE
-    fewest = math.ceil(FEWEST_UNITS - math.log2(float(np.min(stds))))
-    usual, most = (math.floor(units - math.log2(float(np.max(stds)))) for units in (USUAL_UNITS, MOST_UNITS))
+    smallest, largest = draws.own_sizes(run, agent)
+    fewest = math.ceil(FEWEST_UNITS - math.log2(smallest * float(np.min(stds))))
+    usual, most = (math.floor(units - math.log2(largest * float(np.max(stds)))) for units in (USUAL_UNITS, MOST_UNITS))
 
     def charge(bits: int) -> float:
         found = deployed_guarantee(

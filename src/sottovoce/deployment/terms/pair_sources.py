@@ -18,8 +18,9 @@ def bind_among_parties(noise: Noise, links: ActiveLinks) -> NoiseMap:
         The map, with owners [S, 2].
 
     Raises:
-        IncompatibleChoice: sources of three agents or more, or of a generator.
+        IncompatibleChoice: sources of three agents or more, or of a generator; noise whose rounds are unlike.
     """
+    refuse_unlike_rounds(noise)
     bound = bind(noise, links)
     if bound.of_generator.any():
         raise IncompatibleChoice(
@@ -35,3 +36,21 @@ def bind_among_parties(noise: Noise, links: ActiveLinks) -> NoiseMap:
             f"sources of one agent or of two, such as those of sv.noise.gopa."
         )
     return bound._replace(owners=bound.owners[:, :2])
+
+
+def refuse_unlike_rounds(noise: Noise) -> None:
+    """Refuse noise that hangs on the round: parties have one map for all rounds, and noise of its own in each.
+
+    Raises:
+        IncompatibleChoice: noise of earlier rounds that enters again, or maps that change from round to round.
+    """
+    if noise.memory is not None:
+        raise IncompatibleChoice(
+            f"'{noise.name}' adds noise of earlier rounds again. A party that goes on after a crash draws anew what it had not sent, and fractions of "
+            f'earlier whole numbers are none: among parties every round has noise of its own. Use time = "white" or "schedule".'
+        )
+    if noise.turns:
+        raise IncompatibleChoice(
+            f"'{noise.name}' spreads its noise otherwise from round to round, and parties agree on one map for all rounds. Use a scheme with one map; its "
+            f"size may change with the round (`scaled`)."
+        )

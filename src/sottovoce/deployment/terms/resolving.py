@@ -181,6 +181,8 @@ def _plain(name: str, value: Any) -> Any:
     """A parameter as a plain value; numbers of NumPy as Python's."""
     if isinstance(value, dict):
         return {key: _plain(key, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(name, each) for each in value]
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str):

@@ -6,11 +6,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sottovoce.accounting import documents
-from sottovoce.design import load_design
 from sottovoce.experiments.config.algorithm import AlgorithmSection
 from sottovoce.experiments.config.derived import choice, tables
-from sottovoce.experiments.config.values import Delta, Positive, Section, wrong
-from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, independent
+from sottovoce.experiments.config.values import LARGEST, Delta, NonNegative, Positive, Section, wrong
+from sottovoce.noise import LAWS, SCHEMES, Gaussian, Law, Noise, designed, independent
+
+Agent = Annotated[int, Field(ge=0)]
+Finite = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 
 
 class NoiseSection(Section):
@@ -127,23 +129,30 @@ class PrescribedNoise(NoiseSection):
 
 
 class DesignedNoise(NoiseSection):
-    """Noise that `sottovoce design` computed, from the file that it wrote; targets and guarantees in that file are not relied on."""
+    """Gaussian noise whose strengths were computed: the numbers themselves, which stand here in place of the `file` that names them."""
 
     kind: Literal["designed"]
-    file: Annotated[str, Field(min_length=1)]  # the path of a design.json, from the working directory
+    std: Positive
+    own: list[NonNegative] | None = None  # [K] factor of every agent's own source
+    pairs: list[list[Agent]] | None = None  # [m, 2] who share a source
+    factors: list[list[Finite]] | None = None  # [m, 2] with which each of the two adds it
+    joint: list[list[Finite]] | None = None  # [K, K] of a generator's sources, in place of the others
+    factors_by_round: list[NonNegative] | None = None  # by which all of it is multiplied
+    memory: list[list[list[Finite]]] | None = None  # as `Noise.memory`
 
     @property
     def is_gaussian(self) -> bool:
-        """Designed noise has no other law."""
+        """There is no other designed noise."""
         return True
 
     def noise(self) -> Noise:
-        """The scheme in the size that was designed.
-
-        Raises:
-            ConfigError: no such file, or one that does not hold a design.
-        """
-        return load_design(self.file).noise
+        """The scheme with these numbers."""
+        made = designed(
+            Gaussian(std=self.std), own=self.own, pairs=self.pairs or (), factors=self.factors or (), joint=self.joint
+        )
+        if self.factors_by_round is not None:
+            made = made.scaled(self.factors_by_round)
+        return made if self.memory is None else made._replace(memory=np.array(self.memory, dtype=float))
 
 
 TABLES = tables(SCHEMES, LawSection, {"none": NoNoise, "gopa": GopaNoise}) | {

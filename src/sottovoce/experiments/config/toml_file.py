@@ -17,6 +17,7 @@ from sottovoce.experiments.config.algorithm import NESTED as IN_ALGORITHM
 from sottovoce.experiments.config.config import CHOICES, Config, ExperimentSection
 from sottovoce.experiments.config.deployment import DeploymentSection
 from sottovoce.experiments.config.design import DesignSection
+from sottovoce.experiments.config.design_file import with_numbers
 from sottovoce.experiments.config.ledger import LedgerSection
 from sottovoce.experiments.config.overrides import apply_overrides, silent
 from sottovoce.experiments.config.privacy import NESTED as IN_PRIVACY
@@ -85,7 +86,7 @@ def _deeper_than(value: Any, levels: int) -> bool:
 
 def parse(data: Mapping[str, Any], *, source: str) -> Config:
     """Check plain values and freeze them; `source` says in messages where they came from."""
-    checked, unfilled = without_unfilled(data)
+    checked, unfilled = without_unfilled(with_numbers(data))
     found, problems = validated(checked)
     if found is None or unfilled:
         raise ConfigError(_report(source, [*(each.sentence() for each in unfilled), *problems]))

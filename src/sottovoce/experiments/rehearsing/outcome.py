@@ -72,7 +72,7 @@ def _bound(rehearsal: Rehearsal, problem: Problem) -> float | None:
     )
     try:
         smooth, convex = _curvature(problem, run.batch_size)
-        return deviation_bound(wiring, smoothness=smooth, strong_convexity=convex).units
+        return deviation_bound(wiring, smoothness=smooth, strong_convexity=convex, rehearsed=True).units
     except UnsupportedClaim:
         return None
 

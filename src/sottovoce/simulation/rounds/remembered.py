@@ -22,17 +22,21 @@ def remembering(noises: tuple[Noise, ...]) -> list[int]:
     return [s for s, noise in enumerate(noises) if noise.memory is not None]
 
 
+def most_lags(noises: tuple[Noise, ...]) -> int:
+    """How many earlier rounds a run holds the noise of; 0 where no scheme has memory."""
+    return max((noise.memory.shape[1] for noise in noises if noise.memory is not None), default=0)
+
+
 def memory_table(noises: tuple[Noise, ...], rounds: int, num_agents: int) -> np.ndarray:
     """[rounds, lags, K, M] the factors of every scheme with memory, filled up with zeros where it has fewer lags than another."""
     tables = [noises[s].remembered(rounds, num_agents) for s in remembering(noises)]
-    lags = max(table.shape[1] for table in tables)
+    lags = most_lags(noises)
     return np.stack([np.pad(table, ((0, 0), (0, lags - table.shape[1]), (0, 0))) for table in tables], axis=-1)
 
 
 def no_past(noises: tuple[Noise, ...], shape: tuple[int, int], repeats: int, dtype: Any) -> np.ndarray:
     """What was added before the first round: nothing, [lags, K, d, M, R]."""
-    lags = memory_table(noises, 1, shape[0]).shape[1]
-    return np.zeros((lags, *shape, len(remembering(noises)), repeats), dtype)
+    return np.zeros((most_lags(noises), *shape, len(remembering(noises)), repeats), dtype)
 
 
 def what_is_added(fresh: Array, factors: Array, past: Array) -> Array:
