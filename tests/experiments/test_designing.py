@@ -94,6 +94,10 @@ def test_a_coalition_is_a_target_like_any_other_and_costs_accuracy(file):
     stated = both.row(DESIGNED).guarantees
     assert stated["any agent"].mu <= 0.5 * (1 + 1e-9)
     assert both.row(DESIGNED).error > alone.row(DESIGNED).error
+    loose = design_file(
+        file, ["design.targets.'any_coalition:1'=5.0"]
+    )  # named last, and met by what the first target asks for
+    assert [row.error for row in loose.rows[:2]] == pytest.approx([row.error for row in alone.rows[:2]], rel=1e-6)
     assert any("costs accuracy" in each for each in both.limits)
     assert any("No target names a coalition" in each for each in alone.limits)
 
