@@ -6,6 +6,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.experiments import build, design_file, guarantees, read, read_comparison
 from sottovoce.experiments.designing import CENTRAL, DESIGNED, GOPA, INDEPENDENT
+from sottovoce.rounding import shown
 
 FILE = """
 [experiment]
@@ -99,18 +100,18 @@ def test_a_coalition_is_a_target_like_any_other_and_costs_accuracy(file):
     )  # named last, and met by what the first target asks for
     assert [row.error for row in loose.rows[:2]] == pytest.approx([row.error for row in alone.rows[:2]], rel=1e-6)
     assert any("costs accuracy" in each for each in both.limits)
-    assert any("No target names a coalition" in each for each in alone.limits)
+    assert any("No target speaks of agents who look" in each for each in alone.limits)
 
 
 def test_what_is_said_of_one_agent_is_what_the_accountant_states_for_it(file):
     """The mu beside the table, by the accountant: the worst agent that also reads every message."""
     found = design_file(file, ["design.when='steady'"])
-    said = next(each for each in found.limits if "No target names a coalition" in each)
+    said = next(each for each in found.limits if "No target speaks of agents who look" in each)
     run = found.experiment
     question = sv.Question(rounds=30, sensitivity=2.0 / 10, unit="record")
     observers = [sv.observers.eavesdropper() + sv.observers.curious_agent(k) for k in range(4)]
     worst = max(each.mu for each in sv.account(run.topology, run.algorithm, run.noise, observers, question=question))
-    assert f"up to {worst:.3g}" in said
+    assert f"mu = {shown(worst, 3)} instead" in said
 
 
 def test_the_limits_stand_beside_the_numbers(file):

@@ -365,7 +365,7 @@ def _warning(plan: KeyPlan, limits: Limits) -> tuple[str, ...]:
     amount = "everything" if math.isinf(mu) else f"mu = {shown(mu, 3)} instead of {shown(nobody, 3)}"
     return (
         f"No target speaks of agents who look: agent {agent}, if it also read all messages, could learn {amount}. Add "
-        f"sv.observers.any_coalition(1) to the targets, or an own_floor.",
+        f"any_coalition(1) to the targets (in a file any_coalition:1), or an own_floor.",
     )
 
 

@@ -215,7 +215,7 @@ def design_file(
     config, experiment = read_design_file(path, overrides, say=say)
     assert config.design is not None  # refused above
     asked = _Asked.of(config, experiment)
-    progress(f"{experiment.topology.num_agents} agents, {len(asked.targets)} targets")
+    progress(f"{experiment.topology.num_agents} agents, {len(asked.targets)} target(s)")
     found, rows = _designed(asked)
     weights = config.design.frontier or ()
     frontier = tuple(_frontier_point(asked, weight, progress) for weight in weights)
@@ -375,21 +375,10 @@ def _limits(asked: _Asked, found: Design, rows: Sequence[SchemeRow]) -> tuple[st
             f"The error is {far:.3g} times the central bound, which a trusted curator could reach. The rest is noise on which agents still disagree: on "
             f"sparse networks no design comes near that bound."
         )
-    if asked.section.keys in ("edges", "pairs"):
-        said.append(_about_coalitions(asked, found))
-    return tuple(said)
-
-
-def _about_coalitions(asked: _Asked, found: Design) -> str:
-    """What robustness costs, or what one agent that turns against the others would learn without it."""
-    if any(observer.any_members or observer.members for observer in asked.targets):
-        return (
+    named = any(observer.any_members or observer.members for observer in asked.targets)
+    if named and asked.section.keys in ("edges", "pairs"):
+        said.append(
             "Protection against agents who collude costs accuracy: what is shared with a member of a coalition hides nothing from it. Without these "
             "targets the gain is larger."
         )
-    worst = max(found.keys().learnt_by(1).values())
-    size = "infinite" if math.isinf(worst) else f"{worst:.3g}"
-    return (
-        f"No target names a coalition. One agent who also reads every message knows the noise that it shares: its mu about another agent is up to "
-        f"{size}. A target any_coalition:1 bounds that, and costs accuracy."
-    )
+    return tuple(said)
