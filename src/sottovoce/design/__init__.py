@@ -8,8 +8,10 @@ refusals      what nothing is proved about
 """
 
 from sottovoce.design.design import design
+from sottovoce.design.free import free_covariance
 from sottovoce.design.key_plan import KeyPlan
 from sottovoce.design.result import Design, load_design, noise_from
+from sottovoce.design.targets import Limits, limits_of, read_targets
 
 __all__ = ["Design", "KeyPlan", "design", "load_design", "noise_from"]
 

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from sottovoce.accounting import Guarantee
-from sottovoce.design import Design, design
+from sottovoce.design import Design, Limits, design, limits_of, read_targets
 from sottovoce.design.baselines import best_pairwise_ratio, central_bound
-from sottovoce.design.targets import Limits, limits_of, read_targets
 from sottovoce.errors import ConfigError, SottovoceError, UnsupportedClaim
 from sottovoce.experiments.build import build
 from sottovoce.experiments.config.config import Config

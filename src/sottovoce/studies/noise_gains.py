@@ -26,8 +26,8 @@ import numpy as np
 from pydantic import Field
 
 from sottovoce.algorithms import atc
+from sottovoce.design import free_covariance
 from sottovoce.design.baselines import best_pairwise_ratio, central_bound, equal_privacy, one_step_rule
-from sottovoce.design.free import free_covariance
 from sottovoce.design.pairs import pair_noise
 from sottovoce.errors import ConfigError
 from sottovoce.experiments import Count
