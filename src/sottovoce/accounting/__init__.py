@@ -24,9 +24,16 @@ from sottovoce.accounting.mechanisms import (
 from sottovoce.accounting.proofs import absorption
 from sottovoce.accounting.question import message_change
 from sottovoce.accounting.question.clipped_updates import update_sensitivity
-from sottovoce.accounting.question.participation import Participation, cyclic, describe_participation, poisson
+from sottovoce.accounting.question.participation import (
+    Cyclic,
+    Participation,
+    Poisson,
+    cyclic,
+    describe_participation,
+    poisson,
+)
 from sottovoce.accounting.question.question import ADJACENCY, PARTICIPATION, UNIT, Question, the_question
-from sottovoce.accounting.tradeoff import FixedSizeTradeoff, SubsampledTradeoff, Tradeoff, repeated
+from sottovoce.accounting.tradeoff import FixedSizeTradeoff, GaussianTradeoff, SubsampledTradeoff, Tradeoff, repeated
 from sottovoce.problems import ConvexSmooth
 
 if TYPE_CHECKING:

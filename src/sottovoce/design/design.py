@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.accounting import Guarantee, Question, account, account_each
-from sottovoce.accounting.question.participation import Participation
+from sottovoce.accounting import Guarantee, Participation, Question, account, account_each
 from sottovoce.algorithms import Algorithm
 from sottovoce.design.free import free_covariance
 from sottovoce.design.key_plan import MOST_AGENTS_IN_PAIRS, KeyPlan

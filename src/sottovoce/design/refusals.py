@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from sottovoce.accounting import Question
-from sottovoce.accounting.question.participation import Cyclic, Poisson
+from sottovoce.accounting import Cyclic, Poisson, Question
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
 from sottovoce.linear import diffusion_step, linear_rounds

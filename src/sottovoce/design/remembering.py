@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sottovoce.accounting import Question
-from sottovoce.accounting.question.participation import Cyclic
+from sottovoce.accounting import Cyclic, Question
 from sottovoce.algorithms import Algorithm
 from sottovoce.design.own_noise import OwnNoise, own_noise
 from sottovoce.design.time import lag_gram, round_gram

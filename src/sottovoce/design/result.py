@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.accounting import Guarantee
-from sottovoce.accounting.tradeoff import GaussianTradeoff
+from sottovoce.accounting import GaussianTradeoff, Guarantee
 from sottovoce.design.key_plan import KeyPlan
 from sottovoce.durable_files import write_json
 from sottovoce.errors import ConfigError
