@@ -164,12 +164,12 @@ def test_the_generator_is_named_among_the_assumptions():
 
 
 def test_promises_and_records_are_accounted_as_for_other_noise():
-    found = account(
-        generated_noise(factor(), std=STD), sv.observers.curious_agent(1), agent=0, unit="record",
-        losses=sv.accounting.ConvexSmooth(1.0),
-    )  # fmt: skip
-    assert found.validity == "sent-messages"
-    assert math.isfinite(found.mu)
+    asked = (generated_noise(factor(), std=STD), sv.observers.curious_agent(1))
+    plain = account(*asked, agent=0, unit="record")
+    promised = account(*asked, agent=0, unit="record", losses=sv.accounting.ConvexSmooth(1.0))
+    assert plain.validity == "sent-messages"
+    assert promised.validity == "absorption"
+    assert promised.linear_mu * (1 - 1e-9) <= promised.mu < plain.mu
 
 
 def test_final_model_alone_and_federations():

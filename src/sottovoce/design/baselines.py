@@ -13,6 +13,7 @@ from scipy import optimize
 
 from sottovoce.design.free import free_covariance
 from sottovoce.design.pair_problem import Floats
+from sottovoce.reprs import short_repr
 
 __all__ = ["PairwiseRatio", "best_pairwise_ratio", "central_bound", "equal_privacy", "one_step_rule", "own_noise"]
 
@@ -24,6 +25,9 @@ class PairwiseRatio(NamedTuple):
 
     ratio: float
     covariance: Floats  # [K, K], scaled
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def equal_privacy(covariance: ArrayLike, kappa: ArrayLike) -> Floats:

@@ -35,6 +35,7 @@ from sottovoce.design.pair_problem import (
     one_source_each,
 )
 from sottovoce.errors import ConfigError, IncompatibleChoice
+from sottovoce.reprs import short_repr
 
 __all__ = ["PairNoise", "pair_noise"]
 
@@ -61,6 +62,9 @@ class PairNoise:
     pairs: NDArray[np.int64]
     factors: Floats
     lower_bound: float
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @property
     def covariance(self) -> Floats:

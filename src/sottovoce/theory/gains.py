@@ -18,6 +18,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
 from sottovoce.linear import centroid, check_agents, exchange_topologies, linear_rounds
 from sottovoce.numbers import is_number, whole
+from sottovoce.reprs import short_repr
 from sottovoce.theory.system import Quadratic, RoundSystem, matrices_of_round, round_system, shifted_quadratic
 from sottovoce.topologies import Static, Topology
 
@@ -39,6 +40,9 @@ class Gains(NamedTuple):
     total: np.ndarray
     by_round: np.ndarray | None
     exact: bool
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def noise_gains(

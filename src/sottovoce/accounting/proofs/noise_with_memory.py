@@ -26,6 +26,7 @@ from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way
 from sottovoce.accounting.proofs.message_differences import final_models_hold, protection
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import Rounds, Step
+from sottovoce.noise import shared_sources
 
 LARGEST_DUAL = 2e10  # multiplications beyond which a dual is not computed: a few seconds
 DUAL_WORK = 60.0  # cubes of the number of rounds in one dual
@@ -61,7 +62,7 @@ def remembered_values(evidence: Evidence) -> SentValues:
         values=values, plain=values, supported=everyone, promised=~everyone, exact=attained, is_linear_view=attained,
         public_point=everyone & public, goes_on_from_message=everyone, hidden=~everyone, clear_round=clear, spent=spent, each=None, most=None,
         parts=np.zeros(K, dtype=int), one_source_each=False,
-        pairs=any((bound.exchanges[0].noise.owners[:, 1] >= 0).any() for bound in rounds.distinct),
+        pairs=any(shared_sources(bound.exchanges[0].noise.owners).any() for bound in rounds.distinct),
     )  # fmt: skip
 
 
