@@ -240,6 +240,16 @@ REFUSED = [
     ({"time": "own", "keys": "own"}, "seen once or in turns"),
     ({"time": "schedule"}, "steady|final"),
     ({"time": "schedule", "when": "final", "own_floor": 0.1}, "white"),
+    # the first message of cta and consensus costs nothing: noise that leaves it almost alone goes below a bound that weighs all rounds alike
+    ({"time": "schedule", "when": "mean", "rounds": 3, "algorithm": sv.algorithms.cta(step_size=0.1)}, "cost the same"),
+    (
+        {"time": "schedule", "when": "mean", "rounds": 3, "algorithm": sv.algorithms.consensus(step_size=0.1)},
+        "cost the same",
+    ),
+    (
+        {"time": "schedule", "when": "mean", "rounds": 3, "algorithm": sv.algorithms.atc(step_size=lambda t: 0.1 / t)},
+        "cost the same",
+    ),
     ({"curvature": None}, "exactly one"),
     ({"problem": AT_OPTIMUM}, "exactly one"),
     ({"keys": "joint", "own_floor": 0.1}, "no meaning"),
@@ -333,3 +343,43 @@ def test_what_coalitions_learn_of_noise_that_changes_over_rounds_is_the_accounta
 def test_noise_that_remembers_is_refused_where_it_is_not_proven(changed, complaint):
     with pytest.raises(sv.SottovoceError, match=complaint):
         designed({READER: 1.0}, **{"time": "own", **TURNS, **changed})
+
+
+@pytest.mark.parametrize("keys", ["edges", "own"])
+def test_a_floor_above_what_targets_need_is_kept(keys):
+    """Own noise of variance 0.01 would do for the target; the floor of 0.3 stays, and no more is stated than it gives."""
+    made = designed({READER: 10.0}, keys=keys, own_floor=0.3)
+    plan = made.keys()
+    assert (plan.own**2 >= 0.3 * (1 - 1e-12)).all()
+    assert made.guarantees[READER.name].mu < 10.0
+    assert made.guarantees[READER.name].mu == sv.account(GRID, ATC, made.noise, READER, rounds=100, sensitivity=1.0).mu
+    assert made.error >= made.bound * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("keys", ["edges", "joint"])
+def test_who_is_told_less_than_a_reader_of_everything_leaves_no_bound(keys):
+    """In one round nothing reacts to messages: the linear view is what is stated, and needs less noise than limits on all messages."""
+    path = sv.topologies.path(4)
+    made = designed({WHO.curious_agent(0): 1.0}, topology=path, keys=keys, rounds=1, when="final")
+    assert made.guarantees["curious agent 0"].mu == pytest.approx(1.0, rel=1e-9)
+    assert made.bound == 0
+    assert any("No bound" in note for note in made.notes)
+    assert str(made)
+    whole = designed({READER: 1.0}, topology=path, keys=keys, rounds=1, when="final")
+    assert 0 < whole.bound <= whole.error * (1 + 1e-12)
+
+
+def test_noise_that_remembers_is_for_records_that_take_part_until_the_end():
+    """Two of three turns cost two thirds, so that independent rounds are cheaper and the bound lower than three turns would have it."""
+    asked = {**TURNS, "rounds": 9, "participation": sv.accounting.cyclic(2, 4)}
+    with pytest.raises(sv.UnsupportedClaim, match=r"cyclic\(3, 4\)"):
+        designed({READER: 1.0}, time="own", **asked)
+    assert designed({READER: 1.0}, time="own", **{**asked, "participation": sv.accounting.cyclic(3, 4)}).gain > 1
+
+
+def test_the_error_of_the_final_model_counts_no_more_than_that_model():
+    made = designed({READER: 1.0}, time="own", **{**TURNS, "when": "final"})
+    unit = sv.problems.linear_regression(np.full((9, 1, 1), 0.5), np.zeros((9, 1)))
+    forwards = sv.expected_msd(unit, GRID, ATC, made.noise, rounds=20)["msd_average"]
+    assert made.error == pytest.approx(forwards[-1], rel=1e-9)
+    assert made.bound <= made.error

@@ -23,7 +23,7 @@ from sottovoce.design.over_rounds import Over, over_rounds
 from sottovoce.design.pairs import pair_noise
 from sottovoce.design.refusals import refuse_unproven
 from sottovoce.design.result import Design, key_plan
-from sottovoce.design.targets import Limits, Target, limits_of, read_targets, reader_of
+from sottovoce.design.targets import Limits, Target, are_all_told_everything, limits_of, read_targets, reader_of
 from sottovoce.errors import ConfigError, IncompatibleChoice, UnsupportedClaim
 from sottovoce.linear import check_parts
 from sottovoce.noise import Gaussian, Noise, designed
@@ -37,6 +37,11 @@ Keys = Literal["edges", "pairs", "joint", "own"]
 Time = Literal["white", "schedule", "own", "network"]
 LARGE = 300  # agents from which a free covariance need not be found to ten digits
 NEARLY = 1e-12  # by how much more noise is added than the accountant asks for, so that rounding stays on the safe side
+
+NO_BOUND = (
+    "No bound is given: some observer reads a part of the messages of a run in which nothing reacts to them, learns less than a reader of all of them, and "
+    "the noise was looked for among those that hide as much from that reader."
+)
 
 
 class Request(NamedTuple):
@@ -282,6 +287,8 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
     """Scale the noise so that the accountant's statements are the targets, and say what it is worth."""
     first = _accounted(request, proposal.noise)
     factor = max(_over(stated, target) for stated, target in zip(first, request.targets, strict=True)) * (1 + NEARLY)
+    if request.own_floor > 0:  # less noise would do for the targets, and would break the floor
+        factor = max(factor, 1.0)
     noise = proposal.noise.scaled(factor)
     stated = _accounted(request, noise)
     for one, target in zip(stated, request.targets, strict=True):
@@ -290,10 +297,11 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
                 f"the accountant states mu = {one.mu} for {target.observer}, more than the {target.mu:.6g} asked for, so nothing is returned."
             )
     unit_mu = limits.unit_mu if request.time == "white" else _unit_mu_of(request, noise)
+    bounded = are_all_told_everything(request.topology, request.algorithm, request.targets, request.question)
     return Design(
         noise=noise,
         error=proposal.error * factor**2,
-        bound=proposal.bound,
+        bound=proposal.bound if bounded else 0.0,
         independent=independent,
         guarantees={target.observer.name: one for one, target in zip(stated, request.targets, strict=True)},
         targets={target.observer.name: target.mu for target in request.targets},
@@ -301,6 +309,7 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
         exact=exact,
         notes=(
             *proposal.notes,
+            *(() if bounded else (NO_BOUND,)),
             *_notes(request, independent / (proposal.error * factor**2), exact=exact),
             *_warning(key_plan(noise, unit_mu), limits),
         ),

@@ -67,16 +67,19 @@ class OwnNoise(NamedTuple):
         return self.independent / self.error
 
 
-def own_noise(grams: Sequence[Any], kappa: Any, *, gap: int, bands: int, kind: Kind = "steady") -> OwnNoise:
+def own_noise(
+    grams: Sequence[Any], kappa: Any, *, gap: int, bands: int, kind: Kind = "steady", ridge: float = 0.0
+) -> OwnNoise:
     """The own noise of every agent that costs least, where a record takes part in every `gap`-th round.
 
     Args:
         grams: per agent G_p [T, T], what unit noise of this agent alone does to the error: `time.round_gram(lag_gram(.., e_p))`. Where one is
-            singular, as for the final model, noise in some directions costs nothing and grows without end: add a multiple of I.
+            singular, as for the final model, noise in some directions costs nothing and grows without end: give a ridge.
         kappa: [K] or one number: the largest price of a record, (mu / (step Delta))^2.
         gap: rounds between two participations of a record; T or more for records that take part once.
         bands: of C; what is added depends on the `bands - 1` rounds before. At most `gap`.
         kind: "steady" or "varying"; see the module.
+        ridge: the share of its mean gain at which every round counts besides while noise is looked for; errors and the bound are without it.
 
     Raises:
         ConfigError: matrices of different shapes, or no numbers.
@@ -85,13 +88,14 @@ def own_noise(grams: Sequence[Any], kappa: Any, *, gap: int, bands: int, kind: K
     chosen("kind", kind, get_args(Kind))
     each, prices, gap, bands = _checked(grams, kappa, gap, bands)
     alike = _alike(each)
+    ridged = [G + ridge * np.trace(G) / len(G) * np.eye(len(G)) for G in each]
     bound = {first: class_bound(each[first], gap) for first in set(alike)}
     if kind == "steady":
-        found = {first: steady(each[first], gap=gap, bands=bands) for first in bound}
+        found = {first: steady(ridged[first], gap=gap, bands=bands) for first in bound}
         made = [found[first] for first in alike]
         memory = np.stack([one.memory for one in made], axis=2)
     else:
-        common = varying((np.stack(each) / prices[:, None, None]).sum(0), gap=gap, bands=bands)
+        common = varying((np.stack(ridged) / prices[:, None, None]).sum(0), gap=gap, bands=bands)
         made, memory = [common] * len(each), common.memory[:, :, None]
     variances = np.array([one.variance for one in made]) / prices
     spread = _spreads(made)

@@ -5,7 +5,7 @@ from typing import Any
 from sottovoce.accounting import Cyclic, Poisson, Question
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import IncompatibleChoice, UnsupportedClaim
-from sottovoce.linear import diffusion_step, linear_rounds
+from sottovoce.linear import Step, diffusion_step, linear_rounds
 from sottovoce.topologies import Listed, Static, Topology
 
 
@@ -17,7 +17,8 @@ def refuse_unproven(topology: Topology, algorithm: Algorithm, question: Question
         UnsupportedClaim: no proof covers them.
     """
     _refuse_network(topology)
-    kinds = _steps(algorithm, question.rounds)
+    steps = _steps(algorithm, question.rounds)
+    kinds = {step.kind for step in steps}
     if question.unit != "agent" and "consensus" in kinds:
         raise UnsupportedClaim(
             "consensus takes gradients at a model that no message shows, so that of a record nothing is proved without a promise about the "
@@ -28,6 +29,7 @@ def refuse_unproven(topology: Topology, algorithm: Algorithm, question: Question
             "noise is designed for records whose rounds are fixed, not for batches by secret coins. Use participation='every-round' or cyclic."
         )
     _refuse_time(topology, kinds, question, time=time, keys=keys)
+    _refuse_schedule(topology, steps, question, time=time)
 
 
 def _refuse_network(topology: Topology) -> None:
@@ -43,8 +45,8 @@ def _refuse_network(topology: Topology) -> None:
         )
 
 
-def _steps(algorithm: Algorithm, rounds: int) -> set[str]:
-    """The kinds of the algorithm's rounds."""
+def _steps(algorithm: Algorithm, rounds: int) -> list[Step]:
+    """The steps of the algorithm's rounds that differ."""
     several = {
         "walks": algorithm.walks,
         "samples agents": algorithm.sampling is not None,
@@ -61,17 +63,13 @@ def _steps(algorithm: Algorithm, rounds: int) -> set[str]:
         raise UnsupportedClaim(
             f"'{algorithm.name}' {what}; noise is designed for one gradient and one message in a round. Use atc, cta or consensus."
         )
-    return {step.kind for step in steps}
+    return steps
 
 
 def _refuse_time(topology: Topology, kinds: set[str], question: Question, *, time: str, keys: str) -> None:
     if time == "network":
         raise UnsupportedClaim(
             "time='network', noise correlated across agents and rounds at once, is not offered. Use 'white', 'schedule' or 'own'."
-        )
-    if time == "schedule" and question.participation != "every-round":
-        raise UnsupportedClaim(
-            "time='schedule' is proved for a unit that takes part in every round. Use participation='every-round'."
         )
     if time != "own":
         return
@@ -86,3 +84,17 @@ def _refuse_time(topology: Topology, kinds: set[str], question: Question, *, tim
         )
     if kinds != {"atc"} or not isinstance(topology.schedule, Static):
         raise UnsupportedClaim("time='own' is proved for atc on fixed links. Use them, or time='white'.")
+
+
+def _refuse_schedule(topology: Topology, steps: list[Step], question: Question, *, time: str) -> None:
+    if time != "schedule":
+        return
+    if question.participation != "every-round":
+        raise UnsupportedClaim(
+            "time='schedule' is proved for a unit that takes part in every round. Use participation='every-round'."
+        )
+    if len(steps) > 1 or steps[0].kind != "atc" or not isinstance(topology.schedule, Static):
+        raise UnsupportedClaim(
+            "time='schedule' and its bound weigh rounds that all cost the same. Under cta and consensus the first message holds no gradient, steps that "
+            "change give rounds different prices, and so may listed links. Use atc with a constant step_size on fixed links, or time='white'."
+        )

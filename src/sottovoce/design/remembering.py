@@ -41,7 +41,7 @@ def remembering(
         bands: rounds that belong together; None: as many as the gap allows, up to 24.
 
     Raises:
-        UnsupportedClaim: a steady state, a problem in place of a curvature, or steps that change.
+        UnsupportedClaim: a steady state, a problem in place of a curvature, steps that change, or records that stop taking part.
     """
     forms = linear_rounds(algorithm, question.rounds).forms
     step = diffusion_step(forms[0])
@@ -51,6 +51,11 @@ def remembering(
             "curvature=h, and a constant step_size."
         )
     turns, gap = (1, question.rounds) if not isinstance(question.participation, Cyclic) else _of(question.participation)
+    if turns < -(-question.rounds // gap):
+        raise UnsupportedClaim(
+            f"time='own' is computed for records that take part every {gap} rounds until the end, {-(-question.rounds // gap)} times in "
+            f"{question.rounds} rounds, and participation says {turns} times. Use sv.accounting.cyclic({-(-question.rounds // gap)}, {gap}), or fewer rounds."
+        )
     known = {
         "average": np.eye(topology.num_agents) / topology.num_agents,
         "centroid": np.outer(topology.perron, topology.perron),
@@ -59,13 +64,11 @@ def remembering(
     contraction = 1.0 - step.size * curvature
     grams = []
     for alone in np.eye(topology.num_agents):
-        gram = round_gram(lag_gram(topology.matrix, contraction, question.rounds, alone, weights=weights), when)
-        # Noise of some rounds may cancel in the last model alone, and would have no end: count a little of every round.
-        little = RIDGE * np.trace(gram) / len(gram) if when == "final" else 0.0
-        grams.append(gram + little * np.eye(len(gram)))
+        grams.append(round_gram(lag_gram(topology.matrix, contraction, question.rounds, alone, weights=weights), when))
     wanted = min(gap, MOST_BANDS) if bands is None else bands
     # Under white noise of variance one a record costs `turns` times (step Delta)^2, which is what the limits count in.
-    return own_noise(grams, turns * limits, gap=gap, bands=wanted)
+    # Noise of some rounds may cancel in the last model alone, and would have no end: count a little of every round.
+    return own_noise(grams, turns * limits, gap=gap, bands=wanted, ridge=RIDGE if when == "final" else 0.0)
 
 
 def _of(participation: Cyclic) -> tuple[int, int]:

@@ -17,9 +17,10 @@ import numpy as np
 from sottovoce.accounting import Question, account_each, gaussian
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import ConfigError, UnsupportedClaim
+from sottovoce.linear import bound_rounds
 from sottovoce.noise import Gaussian, independent
 from sottovoce.numbers import is_number
-from sottovoce.observers import Observer, coalitions, eavesdropper, final_model
+from sottovoce.observers import Observer, coalitions, eavesdropper, final_model, view
 from sottovoce.topologies import Topology
 
 MOST_LIMITS = 4_000  # coalitions that a design keeps in mind at once
@@ -110,6 +111,18 @@ def limits_of(topology: Topology, algorithm: Algorithm, targets: Sequence[Target
             f"keys='joint', under which every coalition learns what an eavesdropper learns."
         )
     return Limits(everybody, sorted(held.items()), unit)
+
+
+def are_all_told_everything(
+    topology: Topology, algorithm: Algorithm, targets: Sequence[Target], question: Question
+) -> bool:
+    """Whether the limits are needed, and not only enough: what is stated about every observer is what a reader of all messages would learn.
+
+    Where gradients enter at the start alone nothing reacts to what agents hear, and who reads a part of the messages is told less than that.
+    """
+    rounds = bound_rounds(topology, algorithm, independent(Gaussian(std=1.0)), question.rounds)
+    everyone = [one for target in targets for one in coalitions(target.observer, topology.num_agents)]
+    return not rounds.values_are_fixed or all(view(one, topology).every_message for one in everyone)
 
 
 def reader_of(targets: Sequence[Target]) -> Observer:
