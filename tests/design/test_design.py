@@ -200,6 +200,30 @@ def test_a_file_that_contradicts_itself_is_refused(tmp_path):
             sv.load(path)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"noise": {"factors_by_round": [0.1] * 20}},
+        {"noise": {"memory": [[[0.5]]]}},
+        {"guarantees": {READER.name: {"mu": 0.01}}},
+        {"bound": 1e9},
+        {"digest": None},
+    ],
+)
+def test_a_file_whose_guarantee_is_not_that_of_its_noise_is_refused(tmp_path, changed):
+    """The covariance of one round stays as it was; what is added in a run, or what is said about it, does not."""
+
+    def edit(held, new):
+        for name, value in new.items():
+            held[name] = edit(held.get(name, {}), value) if isinstance(value, dict) else value
+        return held
+
+    path = designed({READER: 1.0}, time="schedule", when="final", rounds=20).save(tmp_path / "design.json")
+    path.write_text(json.dumps(edit(json.loads(path.read_text()), changed)))
+    with pytest.raises(sv.ConfigError, match="was changed"):
+        sv.load(path)
+
+
 def test_a_schedule_has_the_reference_gain_and_warns():
     """6.534 for the final model on a random graph of twenty, contraction 0.95, 200 rounds, early noise 239 times the last."""
     topology, asked = (

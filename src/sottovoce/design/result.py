@@ -1,5 +1,6 @@
 """A design: the noise, how large its error is and how much smaller one could be, and what every target is told by the accountant."""
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -107,7 +108,8 @@ class Design:
     def save(self, path: str | Path) -> Path:
         """Write everything to a file, which `sv.load` reads back."""
         where = Path(path)
-        write_json(where, self.describe())
+        described = self.describe()
+        write_json(where, {**described, "digest": _digest(described)})
         return where
 
 
@@ -127,7 +129,10 @@ def key_plan(noise: Noise, unit_mu: np.ndarray) -> KeyPlan:
 
 
 def load_design(path: str | Path) -> Design:
-    """Read a design back, and check that its streams have the covariance that was written.
+    """Read a design back, and check that its streams have the covariance that was written, and that nothing else was changed either.
+
+    Guarantees speak of the noise beside them: sizes by round, memory and what is stated are no longer a design once one of them was edited. The
+    digest finds edits, not forgers, who can write a new one; ask `sv.account` about a design of somebody you do not trust.
 
     Raises:
         ConfigError: no such file, another format, or numbers that contradict each other.
@@ -147,7 +152,18 @@ def load_design(path: str | Path) -> Design:
         raise ConfigError(
             f"the streams in {where} do not have the covariance that stands there too: the file was changed. Design it again."
         )
+    written_digest = held.pop("digest", None)
+    if written_digest != _digest(held):
+        raise ConfigError(
+            f"the numbers in {where} do not have the digest that stands there too: the file was changed after it was written. Design it again."
+        )
     return made
+
+
+def _digest(described: Mapping[str, Any]) -> str:
+    """Of everything that a file says."""
+    text = json.dumps(json.loads(json.dumps(described)), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def noise_from(held: Mapping[str, Any]) -> Noise:
