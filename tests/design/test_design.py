@@ -407,3 +407,13 @@ def test_the_error_of_the_final_model_counts_no_more_than_that_model():
     forwards = sv.expected_msd(unit, GRID, ATC, made.noise, rounds=20)["msd_average"]
     assert made.error == pytest.approx(forwards[-1], rel=1e-9)
     assert made.bound <= made.error
+
+
+def test_what_coalitions_learn_is_no_less_than_the_accountant_states_where_digits_end():
+    """Agents 0 and 1 add almost the same large number; what is left between them is of the size of rounding."""
+    own, factors = np.array([1e-5, 1e-5, 1.0]), np.array([[100.0, 100.0]])
+    noise = sv.noise.designed(sv.noise.Gaussian(std=1.0), own=own, pairs=[(0, 1)], factors=factors)
+    plan = KeyPlan(own=own, pairs=np.array([[0, 1]]), factors=factors, joint=None, unit_mu=np.full(3, 0.1))
+    observer = WHO.coalition([2]) + WHO.eavesdropper()
+    stated = sv.account(sv.topologies.complete(3), ATC, noise, observer, rounds=1, sensitivity=1.0)
+    assert plan.learnt_by(1)[2,] == stated.mu == np.inf

@@ -10,6 +10,9 @@ from sottovoce.reprs import short_repr
 
 MOST_AGENTS_IN_PAIRS = 60  # up to which what any two agents learn is listed
 
+ROUNDING = 64 * np.finfo(float).eps  # per agent, of the largest eigenvalue
+BLUR = 8 * np.finfo(float).eps  # of the largest eigenvalue: how far the others may be off
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPlan:
@@ -70,9 +73,12 @@ class KeyPlan:
         if (sizes == 0).any():
             return np.full(int(honest.sum()), np.inf)
         values, vectors = np.linalg.eigh(S / np.outer(sizes, sizes))
-        if values[0] <= len(S) * np.finfo(float).eps * values[-1]:
+        # As the accountant does it: what rounding may have made is no noise, and a small variance is taken no larger than it can be.
+        if values[0] <= ROUNDING * len(self.own) * values[-1]:
             return np.full(int(honest.sum()), np.inf)
-        return np.asarray(self.unit_mu[honest] * np.sqrt((vectors**2 / values).sum(axis=1)) / sizes)
+        return np.asarray(
+            self.unit_mu[honest] * np.sqrt((vectors**2 / (values - BLUR * values[-1])).sum(axis=1)) / sizes
+        )
 
     def _honest(self, members: np.ndarray) -> np.ndarray:
         """Covariance of what is left when every stream that a member knows is taken away."""
