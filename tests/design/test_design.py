@@ -417,3 +417,11 @@ def test_what_coalitions_learn_is_no_less_than_the_accountant_states_where_digit
     observer = WHO.coalition([2]) + WHO.eavesdropper()
     stated = sv.account(sv.topologies.complete(3), ATC, noise, observer, rounds=1, sensitivity=1.0)
     assert plan.learnt_by(1)[2,] == stated.mu == np.inf
+
+
+def test_one_band_is_noise_without_memory():
+    made = designed(
+        {WHO.eavesdropper(): 1.0}, rounds=5, unit="record", participation="once", keys="own", when="mean", time="own", bands=1
+    )  # fmt: skip
+    assert made.noise.memory is None
+    assert made.bound <= made.error == pytest.approx(made.independent, rel=1e-9)

@@ -162,6 +162,8 @@ def test_a_comparison_names_a_designed_noise_by_its_file_or_has_it_designed(file
     [
         (["design=~"], "[design]: this section is missing"),
         (["problem={kind='logistic_regression', data='breast_cancer', ridge=0.1}"], "curvature"),
+        (["algorithm.batch_size=5"], "takes batches"),
+        (["algorithm.batch={kind='cyclic', gap=5}"], "takes batches"),
         (["topology.kind=federation"], "federation"),
         (["topology.dropout=0.2"], "drawn at random"),
         (["algorithm.kind=consensus"], ""),

@@ -277,7 +277,7 @@ def _remembering(request: Request, limits: Limits) -> tuple[Proposal, float, boo
     noise = (
         designed(Gaussian(std=1.0), own=np.sqrt(made.variances))
         .scaled(made.factors.tolist())
-        ._replace(memory=made.memory)
+        ._replace(memory=made.memory if made.memory.shape[1] else None)
     )
     proposal = Proposal(noise, np.diag(made.variances), made.error, made.lower_bound, largest)
     return proposal, made.independent, False

@@ -255,6 +255,11 @@ def _design(asked: _Asked, weights: Mapping[str, float] | None = None) -> Design
     run, section = asked.experiment, asked.section
     privacy = run.privacy
     assert privacy is not None  # a file with [design] has it
+    if section.curvature is None and (run.batch is not None or run.batch_size is not None):
+        raise UnsupportedClaim(
+            "the error of a design is exact for full gradients, and this run takes batches. Give [design] curvature = h, one number that stands for all "
+            "second derivatives, or leave the batches out."
+        )
     if section.curvature is None and asked.problem.kind not in QUADRATIC:
         raise UnsupportedClaim(
             f"the losses of '{asked.problem.kind}' are not quadratic, so that their error is not known exactly. Give [design] curvature = h, "
