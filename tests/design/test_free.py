@@ -106,6 +106,7 @@ def test_the_lower_bound_holds_for_any_weights_and_any_feasible_covariance():
         y = random.exponential(size=20) * (random.random(20) < 0.8)
         assert lower_bound(G, kappa, y) <= np.trace(G @ S) * (1 + 1e-12)
     best = free_covariance(G, kappa)
+    assert best.lower_bound <= error(G, best) * (1 + 1e-12)
     assert best.lower_bound > 0.5 * np.trace(G @ np.diag(1 / kappa)) / 3  # and it is no trivial one
 
 
