@@ -31,7 +31,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
-from sottovoce.design import load_design
 from sottovoce.durable_files import write, write_json
 from sottovoce.errors import ConfigError, Diverged
 from sottovoce.experiments import trajectory
@@ -207,6 +206,8 @@ def load(path: str | Path) -> Any:
     Raises:
         ConfigError: there is none, it has not finished, or another version of the format wrote it.
     """
+    from sottovoce.design import load_design  # its solvers take a while to load, and only this needs it
+
     return load_design(path) if Path(path).is_file() else load_run(path)
 
 
