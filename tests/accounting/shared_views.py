@@ -162,6 +162,7 @@ def random_shared(rng, K, kind):
     """Pairs like those of gopa, pairs with any factors, a generator, or own copies without noise."""
     if kind == "generator":
         made = rng.normal(size=(K, K)) * 0.6 + np.diag(rng.uniform(0.2, 1.0, K))
+        made[np.abs(made) < 1e-6] = 0.0  # so small factors are refused, and no play means them
         return Shared(made, np.zeros((K, K), dtype=bool), sums=True, bare=False)
     ends = [pair for pair in itertools.combinations(range(K), 2) if rng.random() < 0.6]
     factors, knows = np.zeros((K, len(ends) + K)), np.zeros((K, len(ends) + K), dtype=bool)

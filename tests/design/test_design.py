@@ -8,6 +8,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.design import Design, KeyPlan
+from sottovoce.design.design import _sized
 from sottovoce.noise import bind
 
 WHO = sv.observers
@@ -426,3 +427,12 @@ def test_one_band_is_noise_without_memory():
     )  # fmt: skip
     assert made.noise.memory is None
     assert made.bound <= made.error == pytest.approx(made.independent, rel=1e-9)
+
+
+def test_factors_too_small_to_account_are_none_and_the_size_is_in_the_law():
+    joint = 1e-4 * np.array([[1.0, 0.0, 0.0], [1e-12, 2.0, 0.0], [0.5, 3e-8, 1.0]])
+    noise = _sized(joint=joint)
+    assert noise.std == 2e-4
+    np.testing.assert_allclose(noise.parameters["joint"], [[0.5, 0, 0], [0, 1, 0], [0.25, 1.5e-8, 0.5]], rtol=1e-15)
+    ring = sv.topologies.ring(3)
+    assert np.isfinite(sv.account(ring, ATC, noise, READER, rounds=3, sensitivity=1.0).mu)

@@ -193,6 +193,22 @@ CONFIGURATIONS["deployed by records"] = {
 
 _SHARED = {key: CONFIGURATIONS["peers"][key] for key in ("experiment", "topology", "problem", "algorithm", "privacy")}
 
+DESIGN: Table = {
+    **_configuration(
+        {"kind": "path", "agents": 4}, _PROBLEM, {"kind": "atc", "step_size": 0.1}, {"kind": "none"}, _PRIVACY
+    ),
+    "design": {
+        "targets": {"eavesdropper+final_model": 1.0, "any_coalition:1": {"epsilon": 4.0, "delta": 1e-6}},
+        "objective": {"average": 1.0, "centroid": 2.0},
+        "when": "final",
+        "keys": "edges",
+        "own_floor": 1e-6,
+        "cap": 3.0,
+        "time": "white",
+        "frontier": [0.0, 1.0],
+    },
+}
+
 COMPARISON: Table = {
     **_SHARED,
     "compare": {

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from fuzz.bases import COMPARISON, CONFIGURATIONS, REPRODUCTIONS, data_files
+from fuzz.bases import COMPARISON, CONFIGURATIONS, DESIGN, REPRODUCTIONS, data_files
 from fuzz.data_mutations import csv_bytes, libsvm_bytes, npz_file
 from fuzz.judge import Case
 from fuzz.mutate import (
@@ -25,6 +25,7 @@ from fuzz.toml_text import toml_text, value_text
 # refuses them; `python -m fuzz --family huge` plays them alone. Smaller ones may be honest work of minutes, which is no fault.
 HUGE = 5
 
+_DESIGNED = 100  # every so-manieth case designs noise, so that those of other families keep their numbers
 _SEPARATE = 40  # every so-manieth case runs in a process of its own
 _USES: dict[str, tuple[str, ...]] = {  # command -> the options it needs here
     "run": (),
@@ -103,7 +104,8 @@ def case(seed: int, number: int, family: str | None = None) -> Case:
     """The case of this number, among all families or of one alone."""
     random = Random(f"{seed}/{number}")
     weights = [weight for _, weight in FAMILIES.values()]
-    make = FAMILIES[family or random.choices(list(FAMILIES), weights)[0]][0]
+    drawn = "design" if number % _DESIGNED == _DESIGNED // 2 else random.choices(list(FAMILIES), weights)[0]
+    make = FAMILIES[family or drawn][0]
     chosen = make(random)
     separate = chosen.separate or (number % _SEPARATE == 0 and all("\x00" not in word for word in chosen.arguments))
     return Case(**{**vars(chosen), "separate": separate})
@@ -141,6 +143,12 @@ def _arguments(random: Random, file: str, *overrides: str) -> tuple[str, ...]:
     command = random.choices(list(_USES), (6, 3, 2, 1, 2, 1, 3))[0]
     out = ("--out", "out") if command in ("run", "audit", "pairwise") and random.random() < 0.3 else ()
     return (command, file, *overrides, *_USES[command], *out, *(("--json",) if random.random() < 0.2 else ()))
+
+
+def _design_case(random: Random) -> Case:
+    table = mutated_table(random, DESIGN)
+    arguments = ("design", "config.toml", "--out", "out", *(("--json",) if random.random() < 0.2 else ()))
+    return Case(family="design", arguments=arguments, files=_files(_encoded(toml_text(table))))
 
 
 def _table_case(random: Random) -> Case:
@@ -368,4 +376,5 @@ FAMILIES: dict[str, tuple[Callable[[Random], Case], int]] = {  # name -> (what m
     "special": (_special_case, 2),
     "folder": (_folder_case, 2),
     "huge": (_huge_case, HUGE),
+    "design": (_design_case, 0),  # by its number
 }

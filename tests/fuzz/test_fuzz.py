@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fuzz import cases
-from fuzz.bases import COMPARISON, CONFIGURATIONS, REPRODUCTIONS, data_files
+from fuzz.bases import COMPARISON, CONFIGURATIONS, DESIGN, REPRODUCTIONS, data_files
 from fuzz.data_mutations import UNPICKLED
 from fuzz.judge import LONGEST, SECONDS, Answer, Case, complaints, play
 from fuzz.toml_text import toml_text
@@ -36,10 +36,13 @@ def test_what_is_mutated_was_sound(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [("compare", "config.toml"), *(("reproduce", name) for name in REPRODUCTIONS)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("compare", "config.toml"), ("design", "design.toml"), *(("reproduce", name) for name in REPRODUCTIONS)],
+)
 def test_comparison_and_reproductions_were_sound(arguments, tmp_path):
     files = {f"reproductions/{name}/config.toml": toml_text(table).encode() for name, table in REPRODUCTIONS.items()}
-    files["config.toml"] = toml_text(COMPARISON).encode()
+    files["config.toml"], files["design.toml"] = toml_text(COMPARISON).encode(), toml_text(DESIGN).encode()
     chosen = Case(family="sound", arguments=arguments, files=files)
     answer = play(chosen, tmp_path / "case")
     assert answer.code == 0, answer.stderr
@@ -53,7 +56,9 @@ def test_every_command_is_played_and_fifty_cases_have_a_process_of_their_own():
     commands = {command.name for command in app.registered_commands}
     assert all(words[command] >= 10 for command in commands), words
     assert sum(each.separate for each in made) >= 45
-    assert {each.family for each in made} == {name for name, (_, weight) in cases.FAMILIES.items() if weight}
+    assert {each.family for each in made} == {name for name, (_, weight) in cases.FAMILIES.items() if weight} | {
+        "design"
+    }
 
 
 def test_same_seed_gives_the_same_cases():

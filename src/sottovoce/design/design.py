@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from sottovoce.accounting import Guarantee, Participation, Question, account, account_each
 from sottovoce.algorithms import Algorithm
 from sottovoce.design.free import free_covariance
-from sottovoce.design.key_plan import MOST_AGENTS_IN_PAIRS, KeyPlan
+from sottovoce.design.notes import warning
 from sottovoce.design.over_rounds import Over, over_rounds
 from sottovoce.design.pairs import pair_noise
 from sottovoce.design.refusals import refuse_unproven
@@ -29,12 +29,12 @@ from sottovoce.linear import check_parts
 from sottovoce.noise import Gaussian, Noise, designed
 from sottovoce.numbers import checked, chosen
 from sottovoce.problems import Adjacency, Unit
-from sottovoce.rounding import shown
 from sottovoce.theory import Gains, When, noise_gains
 from sottovoce.topologies import Topology
 
 Keys = Literal["edges", "pairs", "joint", "own"]
 Time = Literal["white", "schedule", "own", "network"]
+NOTHING = 1e-8  # of the largest factor: what is smaller changes nothing that is stated
 LARGE = 300  # agents from which a free covariance need not be found to ten digits
 NEARLY = 1e-12  # by how much more noise is added than the accountant asks for, so that rounding stays on the safe side
 
@@ -205,8 +205,7 @@ def _spatial(
     if request.keys == "joint":
         close = 1e-3 if len(gains) > LARGE else 1e-10
         found = free_covariance(gains, limits.strictest, cap=cap, close=close)
-        noise = designed(Gaussian(std=1.0), joint=np.linalg.cholesky(found.covariance))
-        return _proposal(noise, found.covariance, gains, found.lower_bound)
+        return _proposal(_sized(joint=np.linalg.cholesky(found.covariance)), gains, found.lower_bound)
     pairs = _pairs(request)
     made = pair_noise(
         gains,
@@ -217,12 +216,24 @@ def _spatial(
         cap=cap,
         progress=progress,
     )
-    used = (made.factors != 0).any(axis=1)
-    noise = designed(Gaussian(std=1.0), own=made.own, pairs=made.pairs[used], factors=made.factors[used])
-    return _proposal(noise, made.covariance, gains, made.lower_bound)
+    size = max(made.own.max(), np.abs(made.factors).max(initial=0.0))
+    used = (np.abs(made.factors) > NOTHING * size).any(axis=1)
+    own = np.maximum(made.own, NOTHING * size) if request.own_floor == 0 else made.own
+    return _proposal(_sized(own=own, pairs=made.pairs[used], factors=made.factors[used]), gains, made.lower_bound)
 
 
-def _proposal(noise: Noise, covariance: np.ndarray, gains: np.ndarray, bound: float) -> Proposal:
+def _sized(**parts: np.ndarray) -> Noise:
+    """The scheme with its size in the law and factors of at most one; factors of next to nothing, which no account takes, are none."""
+    size = max(float(np.abs(part).max(initial=0.0)) for name, part in parts.items() if name != "pairs")
+    kept = {
+        name: part if name == "pairs" else np.where(np.abs(part) > 0.5 * NOTHING * size, part / size, 0.0)
+        for name, part in parts.items()
+    }
+    return designed(Gaussian(std=size), **kept)
+
+
+def _proposal(noise: Noise, gains: np.ndarray, bound: float) -> Proposal:
+    covariance = key_plan(noise, np.ones(len(gains))).covariance
     error = float(np.einsum("ij,ij->", gains, covariance))
     return Proposal(noise, covariance, error, bound, float(np.sqrt(np.diag(covariance).max())))
 
@@ -311,7 +322,7 @@ def _stated(request: Request, limits: Limits, proposal: Proposal, independent: f
             *proposal.notes,
             *(() if bounded else (NO_BOUND,)),
             *_notes(request, independent / (proposal.error * factor**2), exact=exact),
-            *_warning(key_plan(noise, unit_mu), limits),
+            *warning(key_plan(noise, unit_mu), limits),
         ),
         settings=_settings(request),
         unit_mu=unit_mu,
@@ -359,22 +370,6 @@ def _notes(request: Request, gain: float, *, exact: bool) -> tuple[str, ...]:
     )
     notes.append(f"{what}; for other losses the noise may not be the best, and the guarantees hold all the same.")
     return tuple(notes)
-
-
-def _warning(plan: KeyPlan, limits: Limits) -> tuple[str, ...]:
-    """What one agent would learn, where no target speaks of agents who look."""
-    if limits.coalitions or not len(plan.pairs) or len(plan.own) > MOST_AGENTS_IN_PAIRS:
-        return ()
-    learnt = plan.learnt_by(1)
-    (agent,), mu = max(learnt.items(), key=lambda each: each[1])
-    nobody = float(plan.learnt_by(0)[()])
-    if mu <= nobody * (1 + 1e-3):
-        return ()
-    amount = "everything" if math.isinf(mu) else f"mu = {shown(mu, 3)} instead of {shown(nobody, 3)}"
-    return (
-        f"No target speaks of agents who look: agent {agent}, if it also read all messages, could learn {amount}. Add "
-        f"any_coalition(1) to the targets (in a file any_coalition:1), or an own_floor.",
-    )
 
 
 def _settings(request: Request) -> dict[str, Any]:
