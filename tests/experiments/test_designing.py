@@ -114,6 +114,18 @@ def test_what_is_said_of_one_agent_is_what_the_accountant_states_for_it(file):
     assert f"mu = {shown(worst, 3)} instead" in said
 
 
+def test_a_design_that_remembers_says_that_it_shares_nothing(file):
+    turns = [
+        "algorithm.batch={kind='cyclic', gap=5}",
+        "design.time='own'",
+        "design.keys='own'",
+        "design.when='mean'",
+        "design.curvature=1.0",
+    ]
+    assert any("shares no noise" in each for each in design_file(file, turns).limits)
+    assert not any("shares no noise" in each for each in design_file(file).limits)
+
+
 def test_the_limits_stand_beside_the_numbers(file):
     said = " ".join(design_file(file).limits)
     for limit in ("central bound", "follow the protocol", "guarantees hold", "collu", "Clipping"):

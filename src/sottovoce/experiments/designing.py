@@ -379,6 +379,10 @@ def _limits(asked: _Asked, found: Design, rows: Sequence[SchemeRow]) -> tuple[st
             f"The error is {far:.3g} times the central bound, which a trusted curator could reach. The rest is noise on which agents still disagree: on "
             f"sparse networks no design comes near that bound."
         )
+    if asked.section.time == "own":
+        said.append(
+            "The design shares no noise, and gopa beside it does: where its error is the smaller one, keys of pairs are worth more here than memory."
+        )
     named = any(observer.any_members or observer.members for observer in asked.targets)
     if named and asked.section.keys in ("edges", "pairs"):
         said.append(
