@@ -60,6 +60,12 @@ def until(true, seconds: float = 8.0) -> None:
         time.sleep(0.01)
 
 
+def next_after(transport: NatsTransport, taken: bytes) -> bytes:
+    """The next blob that is not the one already taken, which a relay killed before it had heard so delivers a second time."""
+    blob = transport.recv(5).blob
+    return transport.recv(5).blob if blob == taken else blob
+
+
 def waiting(relay: Relay, name: str) -> int:
     return look_at_mailboxes(relay.folder).waiting[name]
 
@@ -76,7 +82,7 @@ def test_a_relay_that_was_killed_is_found_again(own, opened, keep_disk):
     until(lambda: ada.busy("bea"))
     assert not ada.busy("cyd")
     own.start(keep_disk=keep_disk)
-    assert bea.recv(5).blob == b"meanwhile"
+    assert next_after(bea, b"before") == b"meanwhile"
     until(lambda: not ada.trouble("bea"))
     until(lambda: not ada.busy("bea"))
 
