@@ -67,6 +67,18 @@ def test_clipped_gradients_of_single_records_count_and_batches_help(monkeypatch)
     sv.simulate(problem, RING, ATC, NOISE, rounds=1, record=[], batch_size=5, progress=False)
 
 
+def test_on_a_walk_only_the_holders_gradients_count():
+    problem, walk = clipped(records=5_000, dimension=200), RING.with_walk()
+    token = sv.algorithms.random_walk(step_size=0.1)
+    sizes = [
+        size_of_run(problem, topology, (algorithm,), Settings(rounds=1), schemes=1, metrics=0)
+        for topology, algorithm in ((RING, ATC), (walk, token))
+    ]
+    assert sizes[1].parts["gradients"] == sizes[0].parts["gradients"] / 4
+    assert sizes[1].seconds < sizes[0].seconds
+    assert sizes[1].parts["models"] == sizes[0].parts["models"]
+
+
 def test_the_compiler_is_asked_for_what_no_formula_knows(monkeypatch):
     def deep(parameters, batch):
         hidden = jnp.tanh((batch[0] * parameters) @ np.ones((50, 5000)))

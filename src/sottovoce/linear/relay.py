@@ -76,20 +76,36 @@ def _check_walk(algorithm: Algorithm, noise: Noise, topology: Topology) -> None:
             f"on '{topology.name}' a token walks, and in '{algorithm.name}' all agents work in every round. Use sv.algorithms.random_walk, or "
             f"the topology without a walk."
         )
-    if walks and noise.law is not None and not _sends_what_it_keeps(noise, topology):
+    if walks and noise.law is not None:
+        _check_noise_of_token(noise, topology)
+
+
+def _check_noise_of_token(noise: Noise, topology: Topology) -> None:
+    if not _sends_what_it_keeps(noise, topology):
         raise IncompatibleChoice(
             f"a token is one message with one noise, and '{noise.name}' with these options has several. Use "
             f"sv.noise.independent(law, self_noise=True), or sv.noise.gradient(law)."
         )
-    if walks and (noise.law is not None) and _shares(noise, topology):
+    if _shares(noise, topology):
         raise IncompatibleChoice(
             f"'{noise.name}' has noise shared by pairs or groups of agents, which does not cancel on a token. Use sv.noise.independent(law)."
+        )
+    if not (noise.in_gradients or _adds_sources_as_they_are(noise, topology)):
+        raise IncompatibleChoice(
+            f"'{noise.name}' multiplies its sources by factors other than 1, and a token is played and accounted with the law itself. Use "
+            f"sv.noise.independent(law) with the law scaled, the same for all agents."
         )
 
 
 def _shares(noise: Noise, topology: Topology) -> bool:
     """Whether agents share sources."""
     return any(bool(shared_sources(bound.owners).any()) for bound in bind_turns(noise, topology.active_links()))
+
+
+def _adds_sources_as_they_are(noise: Noise, topology: Topology) -> bool:
+    """Whether every message and own copy carries its source with the factor 1."""
+    maps = bind_turns(noise, topology.active_links())
+    return all(bool(np.all(values == 1.0)) for one in maps for values in (one.link_value, one.self_value))
 
 
 def _sends_what_it_keeps(noise: Noise, topology: Topology) -> bool:

@@ -338,6 +338,8 @@ def cancels_in_centroid(noise_map: NoiseMap, links: ActiveLinks) -> bool:
 def own_copy_is_the_message(noise_map: NoiseMap, links: ActiveLinks) -> bool:
     """Whether every agent itself uses exactly what it sent: own copy and all its active links carry the same noise."""
     num_links, num_agents, num_sources = len(links.senders), len(links.perron), noise_map.num_sources
+    if num_sources == 0:
+        return True
     carried = sparse.csr_array(
         (noise_map.link_value, (noise_map.link_index, noise_map.link_source)), shape=(num_links, num_sources)
     )

@@ -9,11 +9,24 @@ import numpy as np
 
 from sottovoce.algorithms import Algorithm
 from sottovoce.linear import centroid
-from sottovoce.topologies import Topology, walk_paths
+from sottovoce.topologies import Topology, Walk, walk_paths
+
+
+def last_holders(topology: Topology, *, rounds: int, seed: int, repeats: int) -> np.ndarray | None:
+    """[repeats] who holds the token when a run ends; None where nothing walks."""
+    if not isinstance(topology.schedule, Walk):
+        return None
+    return walk_paths(topology, rounds, seed=seed, repeats=repeats)[:, -1]
 
 
 def common_models(
-    models: np.ndarray, topology: Topology, algorithm: Algorithm, *, rounds: int, seed: int
+    models: np.ndarray,
+    topology: Topology,
+    algorithm: Algorithm,
+    *,
+    rounds: int,
+    seed: int,
+    holders: np.ndarray | None = None,
 ) -> np.ndarray:
     """The common model of every repeat, [repeats, d].
 
@@ -23,10 +36,11 @@ def common_models(
         algorithm: by which they learnt.
         rounds: how many.
         seed: of the run.
+        holders: who holds the token in the end, where that is known already; None: it is drawn here.
     """
     repeats = len(models)
     if algorithm.walks:
-        holders = walk_paths(topology, rounds, seed=seed, repeats=repeats)[:, -1]
+        holders = last_holders(topology, rounds=rounds, seed=seed, repeats=repeats) if holders is None else holders
         return models[np.arange(repeats), holders]
     # Float64 sums: a million agents in float32 would lose digits that the models have.
     weighted = np.einsum("k,rkd->rd", centroid(algorithm, topology).weights, models, dtype=np.float64)

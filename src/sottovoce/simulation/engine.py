@@ -183,12 +183,14 @@ def size_of_run(
     repeats = settings.repeats
     b, lanes = np.dtype(settings.dtype).itemsize, problem.num_agents * problem.dimension * schemes
     afford = int(GROUP_BYTES / (b * lanes * len(algorithms)))
+    working = 1 if any(one.walks for one in algorithms) else problem.num_agents
     if holds_record_gradients(problem):
-        afford = min(afford, int(RECORD_BYTES / (b * lanes * settings.most_records(problem.sizes))))
+        held = b * lanes * settings.most_records(problem.sizes) * working / problem.num_agents
+        afford = min(afford, int(RECORD_BYTES / held))
     together = settings.repeats_together or max(1, min(repeats, afford))
     together = -(-repeats // -(-repeats // together))  # equal groups: a smaller last one would be compiled again
     grouped = replace(settings, repeats_together=together)
-    return run_size(problem, topology, algorithms, grouped, schemes=schemes, metrics=metrics)
+    return replace(run_size(problem, topology, algorithms, grouped, schemes=schemes, metrics=metrics), working=working)
 
 
 def _test_records(

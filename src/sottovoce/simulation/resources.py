@@ -6,7 +6,8 @@ bytes per number:
     records      2 b (numbers in all records)               as the program takes them, and on its device
     models       4 b K d A S R                              states before and after a chunk, and the final models
     a round      8 b K d A S r                              messages, noise, gradients
-    gradients    3 b K n d S r                              where every record's gradient is clipped as a vector; n: of the batch, if there is one
+    gradients    3 b K n d S r                              where every record's gradient is clipped as a vector; n: of the batch, if there is one;
+                                                            1 for K on a walk that is not recorded
     metrics      2 b T R M A S                              in chunks and joined
     all models   b K d A S R (T + 3 rounds of a chunk)      where models are recorded; T only where they are not streamed to a disk
     rounds       40 T A S
@@ -73,6 +74,7 @@ class RunSize:
     itemsize: int
     clipped: bool  # whether gradients are clipped as vectors, so that every record's is held
     walks: bool
+    working: int  # agents that take gradients in a round: all, or the holder of a token
     kept_rounds: int = 0  # whose models are held at once
 
     @property
@@ -80,12 +82,12 @@ class RunSize:
         """Bytes of each part."""
         b, lanes = self.itemsize, float(self.agents) * self.dimension * self.schemes
         values = float(self.rounds) * self.repeats * self.metrics * self.algorithms * self.schemes
-        walk = 16.0 * self.rounds * self.repeats * self.walks
+        walk, busy = 16.0 * self.rounds * self.repeats * self.walks, self.working / self.agents
         return {
             "records": 2.0 * b * self.numbers,
             "models": 4.0 * b * lanes * self.blocks * self.repeats,
             "messages": 8.0 * b * lanes * self.algorithms * self.together,
-            "gradients": RECORD_GRADIENT_COPIES * b * lanes * self.records * self.together * self.clipped,
+            "gradients": RECORD_GRADIENT_COPIES * b * lanes * busy * self.records * self.together * self.clipped,
             "metrics": 2.0 * b * values,
             "all models": b * lanes * self.algorithms * self.repeats * float(self.kept_rounds),
             "rounds": ROUND_BYTES * self.rounds * self.algorithms * self.schemes + walk,
@@ -100,9 +102,8 @@ class RunSize:
     def seconds(self) -> float:
         """About how long the run takes on this machine."""
         lanes = float(self.schemes) * self.repeats
-        work = (
-            4.0 * self.gradients * self.agents * self.records + 2.0 * self.links + 20.0 * self.agents * self.algorithms
-        )
+        work = 4.0 * self.gradients * self.working * self.records + 20.0 * self.working * self.algorithms
+        work += 2.0 * self.links if self.working == self.agents else 0.0
         groups = -(-self.repeats // self.together)
         walking = HOP_SECONDS * self.repeats * self.walks
         return self.rounds * (groups * LAUNCH_SECONDS + lanes * work * self.dimension / speed() + walking)
@@ -146,6 +147,7 @@ def run_size(
         itemsize=np.dtype(settings.dtype).itemsize,
         clipped=holds_record_gradients(problem),
         walks=any(one.walks for one in algorithms),
+        working=problem.num_agents,
     )
 
 

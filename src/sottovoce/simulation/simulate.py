@@ -10,7 +10,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.linear import check_parts
 from sottovoce.noise import Noise
 from sottovoce.problems import Batch, ClippedGradients, CustomLoss
-from sottovoce.simulation.common_model import common_models
+from sottovoce.simulation.common_model import common_models, last_holders
 from sottovoce.simulation.generator import GENERATOR
 from sottovoce.simulation.run import Run, join
 from sottovoce.simulation.settings import Settings
@@ -121,13 +121,14 @@ def simulate(
     common = _described(problem, topology, settings, first)
     assert last is not None  # at least one round was run
     final = last.models
+    holders = last_holders(topology, rounds=rounds, seed=seed, repeats=repeats)
     runs = {
         (a, n): Run(
             metrics=join([part[a, n] for part in metrics]),
             models=final[a, n],
             models_by_round=kept.get((a, n)),
             description={**common, "algorithm": algorithms[a].describe(), "noise": noises[n].describe(rounds)},
-            common=common_models(final[a, n], topology, algorithms[a], rounds=rounds, seed=seed),
+            common=common_models(final[a, n], topology, algorithms[a], rounds=rounds, seed=seed, holders=holders),
             structure=_structure(problem),
         )
         for a in algorithms

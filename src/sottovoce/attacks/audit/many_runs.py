@@ -175,7 +175,7 @@ def audit_seconds(topology: Topology, algorithm: Algorithm, *, rounds: int, pair
     size = RunSize(
         agents=topology.num_agents, records=1, dimension=dimension, numbers=0, blocks=1, gradients=algorithm.gradients_per_round,
         links=links, schemes=1, algorithms=1, repeats=2 * pairs, together=2 * pairs, rounds=rounds, metrics=0, itemsize=8, clipped=False,
-        walks=algorithm.walks,
+        walks=algorithm.walks, working=topology.num_agents,
     )  # fmt: skip
     return VIEW_WORK * size.seconds + PAIR_SECONDS * pairs
 

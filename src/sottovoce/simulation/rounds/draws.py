@@ -16,9 +16,10 @@ _SECOND_USE = 0x9E3779B9  # turns the keys of a source into those of its second,
 
 
 def draw_unit(law: Law, keys: tuple[Array, Array], ids: Array, dimension: int, dtype: Any) -> Array:
-    """Sources of standard deviation one (L2Laplace: scale one), for ids [N]: [N, d, R]."""
+    """Sources of standard deviation one (L2Laplace: scale one), for ids [N], or [N, R] where they differ between repeats: [N, d, R]."""
     parameters = jnp.arange(dimension, dtype=jnp.uint32)[None, :, None]
-    words = random.threefry(keys, (ids.astype(jnp.uint32)[:, None, None], parameters))
+    numbers = expand(ids.astype(jnp.uint32), 3)
+    words = random.threefry(keys, (numbers, parameters))
     if isinstance(law, Gaussian):
         return random.standard_normal(words, dtype)
     if isinstance(law, Laplace):
@@ -26,9 +27,7 @@ def draw_unit(law: Law, keys: tuple[Array, Array], ids: Array, dimension: int, d
     assert isinstance(law, L2Laplace)
     direction = random.standard_normal(words, dtype)
     other_keys = (keys[0], keys[1] ^ jnp.uint32(_SECOND_USE))
-    lengths = random.exponential(
-        random.threefry(other_keys, (ids.astype(jnp.uint32)[:, None, None], parameters)), dtype
-    )
+    lengths = random.exponential(random.threefry(other_keys, (numbers, parameters)), dtype)
     radius = lengths.sum(axis=1, keepdims=True)
     return direction * (radius / jnp.sqrt((direction**2).sum(axis=1, keepdims=True)))
 
@@ -48,7 +47,7 @@ class Lattice(NamedTuple):
 def draw_sources(
     law: Law, keys: tuple[Array, Array], ids: Array, dimension: int, dtype: Any, lattice: Lattice | None
 ) -> Array:
-    """Sources for ids [N]: [N, d, R]. At scale one without a lattice; on one as they are added, since rounding does not scale.
+    """Sources for ids [N] or [N, R]: [N, d, R]. At scale one without a lattice; on one as they are added, since rounding does not scale.
 
     Args:
         law: of the sources.

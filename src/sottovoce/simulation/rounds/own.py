@@ -75,7 +75,7 @@ def records_in_turn(problem: Any, batch: Batch, arrays: Any, t: Array) -> tuple[
 
 
 def draw_gradient_noise(
-    noises: Sequence[Noise], lattices: Sequence[Lattice | None], keys: Any, t: Array, *, steps: int, shape: tuple[int, int], dtype: Any, really: Array
+    noises: Sequence[Noise], lattices: Sequence[Lattice | None], keys: Any, t: Array, *, steps: int, addresses: tuple[Array, int], dtype: Any, really: Array
 ) -> GradientNoise:  # fmt: skip
     """The noise in every gradient of the round; empty when no scheme has any. Equal laws at scale one share one draw, lattices none.
 
@@ -85,7 +85,7 @@ def draw_gradient_noise(
         keys: of the stream, [R] each.
         t: the round.
         steps: gradients in it.
-        shape: (K, d).
+        addresses: the agents, [K] or one per repeat, [1, R], and d.
         dtype: of the result.
         really: a truth that the compiler does not know.
     """
@@ -96,11 +96,10 @@ def draw_gradient_noise(
 
     def of_step(step: int) -> list[Array | None]:
         words = random.round_keys(keys, t, step)
-        agents = jnp.arange(shape[0])
 
         def draws() -> list[Array]:
             every = [(noises[s].law, lattices[s]) for s in schemes.values()]
-            return [draw_sources(law, words, agents, shape[1], dtype, on) for law, on in every if law is not None]
+            return [draw_sources(law, words, *addresses, dtype, on) for law, on in every if law is not None]
 
         drawn = dict(zip(schemes, materialise(really, draws), strict=True))
         return [None if name is None else drawn[name] for name in names]

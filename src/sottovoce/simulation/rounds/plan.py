@@ -11,6 +11,7 @@ from sottovoce.algorithms import Algorithm
 from sottovoce.linear import Centroid, centroid, exchange_topologies
 from sottovoce.noise import Noise
 from sottovoce.problems import Batch
+from sottovoce.schedules import Schedule
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.draws import law_scale
 from sottovoce.simulation.rounds.links import LinkPlan, link_arrays, plan_links
@@ -200,3 +201,9 @@ def cast(arrays: Any, dtype: Any) -> Any:
         return value.astype(np.int32) if value.dtype.kind == "i" else value
 
     return jax.tree.map(one, arrays)
+
+
+def schedules_in_round(plan: Plan, arrays: Any, index: int, t: Array) -> dict[Schedule, Array]:
+    """What the schedules of one algorithm say in a round."""
+    tables = zip(plan.algorithms[index].schedules, arrays["schedules"][index], strict=True)
+    return {schedule: table[t - 1] for schedule, table in tables}

@@ -17,12 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.algorithms import Algorithm, Exchange
-from sottovoce.schedules import Schedule
 from sottovoce.simulation.rounds import random
 from sottovoce.simulation.rounds.cache import enable_compilation_cache
-from sottovoce.simulation.rounds.draws import Lattice, Share, draw, same_draw, share
+from sottovoce.simulation.rounds.draws import Share
+from sottovoce.simulation.rounds.hop import hop_round, only_holders_work
 from sottovoce.simulation.rounds.links import Hop, combine, hop_of_round, weights_of_round
 from sottovoce.simulation.rounds.materialise import materialise
+from sottovoce.simulation.rounds.message_noise import add_after, add_before, draw_noise, lattices_in_round
 from sottovoce.simulation.rounds.metrics import measure
 from sottovoce.simulation.rounds.own import (
     GradientNoise,
@@ -33,8 +34,7 @@ from sottovoce.simulation.rounds.own import (
     side_by_side,
 )
 from sottovoce.simulation.rounds.participants import draw_participants
-from sottovoce.simulation.rounds.perturbation import Perturbation
-from sottovoce.simulation.rounds.plan import Plan
+from sottovoce.simulation.rounds.plan import Plan, schedules_in_round
 from sottovoce.simulation.rounds.remembered import fresh_of, no_past, what_is_added, with_latest
 
 Array = Any
@@ -84,6 +84,7 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
     Metrics come as one [len(metrics), capacity, S, R] array per algorithm, and so do the models of all rounds, [capacity, K, d, S, R], where they
     are kept. The program runs on the device its arguments are on.
     """
+    alone = only_holders_work(plan)
 
     def advance(arrays: Any, repeats: Array, states: Any, done: Array, count: Array, really: Array) -> Any:
         streams = streams_of(arrays["seed"], repeats)
@@ -95,8 +96,14 @@ def compile_advance(plan: Plan, capacity: int) -> Callable[..., Any]:
 
         def body(i: Array, carry: Any) -> Any:
             states, buffers, kept = carry
-            drawn = draw_round(plan, arrays, done + i + 1, streams, really, repeats)
-            states, hop = _round(plan, arrays, states, done + i + 1, streams, really, drawn, repeats), drawn.hop
+            t = done + i + 1
+            hop: Hop | None
+            if alone:
+                hop = hop_of_round(arrays["walk"]["path"], t, repeats)
+                states = hop_round(plan, arrays, states, t, streams, really, hop, repeats)
+            else:
+                drawn = draw_round(plan, arrays, t, streams, really, repeats)
+                states, hop = _round(plan, arrays, states, t, streams, really, drawn, repeats), drawn.hop
             if plan.metrics:
                 buffers = tuple(
                     buffer.at[:, i].set(
@@ -141,16 +148,11 @@ def draw_round(plan: Plan, arrays: Any, t: Array, streams: Any, really: Array, r
         records = draw_records(plan.problem, arrays, keys, t, batch_size=size, steps=plan.gradients, really=really)
     keys, steps = streams[random.GRADIENTS], plan.gradients
     in_gradients = draw_gradient_noise(
-        plan.noises, _lattices(plan, arrays, t), keys, t, steps=steps, shape=plan.shape, dtype=plan.dtype, really=really
-    )
+        plan.noises, lattices_in_round(plan, arrays, t), keys, t, steps=steps, addresses=(jnp.arange(plan.shape[0]), plan.shape[1]),
+        dtype=plan.dtype, really=really,
+    )  # fmt: skip
     turn = () if plan.batch is None else records_in_turn(plan.problem, plan.batch, arrays, t)
     return Drawn(hop, weights, records, in_gradients, turn)
-
-
-def _lattices(plan: Plan, arrays: Any, t: Array) -> list[Lattice | None]:
-    """What the sources of every scheme are rounded to in a round."""
-    f = plan.fraction_bits
-    return [None if f is None else Lattice(arrays["scales"][s, t - 1], f) for s in range(len(plan.noises))]
 
 
 def own_in_round(plan: Plan, arrays: Any, index: int, drawn: Drawn, t: Array, repeats: Array) -> tuple[Own, Array]:
@@ -165,17 +167,11 @@ def own_in_round(plan: Plan, arrays: Any, index: int, drawn: Drawn, t: Array, re
     return own, factor
 
 
-def schedules_in_round(plan: Plan, arrays: Any, index: int, t: Array) -> dict[Schedule, Array]:
-    """What the schedules of one algorithm say in a round."""
-    tables = zip(plan.algorithms[index].schedules, arrays["schedules"][index], strict=True)
-    return {schedule: table[t - 1] for schedule, table in tables}
-
-
 def _round(
     plan: Plan, arrays: Any, states: Any, t: Array, streams: Any, really: Array, drawn: Drawn, repeats: Array
 ) -> Any:
     weights = drawn.weights
-    noise = _draw_noise(plan, arrays, weights, t, streams[random.NOISE], really)
+    noise = draw_noise(plan, arrays, weights, t, streams[random.NOISE], really)
 
     new_states, pasts = [], []
     for index, (algorithm, state) in enumerate(zip(plan.algorithms, states[: len(plan.algorithms)], strict=True)):
@@ -196,12 +192,12 @@ def _round(
                 state: Any = state, exchange: Exchange = exchange, shares: Any = shares, factor: Array = factor,
                 own: Own = own, counts: Array | None = counts, again: Array | None = again,
             ) -> Array:  # fmt: skip
-                sent = _add_before(own.apply(exchange.message, state), shares, factor)
+                sent = add_before(own.apply(exchange.message, state), shares, factor)
                 sent = sent if again is None else sent.at[:, :, np.array(plan.remembering)].add(again)
                 return sent if counts is None else heard(own, exchange, state, sent, counts)
 
             received = combine(plan.links[links], arrays["links"][links], weights[links], materialise(really, send))
-            received = _add_after(received, shares, factor)
+            received = add_after(received, shares, factor)
             state = own.apply(exchange.update, state, received)
         new_states.append(state)
     return (*new_states, *pasts)
@@ -213,78 +209,6 @@ def remember(
     """[K, d, M, R] what is added in a round by the schemes whose noise enters again."""
     factors = arrays["memory"][t - 1]
     return materialise(really, lambda: what_is_added(fresh_of(shares, plan.remembering, factor), factors, past))
-
-
-def _draw_noise(
-    plan: Plan, arrays: Any, weights: list[Any], t: Array, keys: Any, really: Array
-) -> list[list[Share | None]]:
-    """The noise of every use and scheme, at scale one or on its lattice. Schemes with the same sources at scale one share one draw."""
-    exchanges = sorted({exchange for _, exchange in plan.noise_links})
-    words = dict(
-        zip(exchanges, materialise(really, lambda: [random.round_keys(keys, t, e) for e in exchanges]), strict=True)
-    )
-    first: dict[Any, tuple[int, int]] = {}  # what is drawn -> the first (use, scheme) that needs it
-    for use, (_, exchange) in enumerate(plan.noise_links):
-        for s, p in enumerate(plan.noise_plans[use]):
-            if p.kind != "nothing":
-                first.setdefault((exchange, _name_of_draw(plan, p, use, s)), (use, s))
-    lattices = _lattices(plan, arrays, t)
-
-    def all_draws() -> list[Array]:
-        return [
-            draw(
-                plan.noise_plans[use][s], arrays["noise"][use][s], weights[plan.noise_links[use][0]], t, words[exchange],
-                plan.shape, plan.dtype, lattices[s],
-            )
-            for (exchange, _), (use, s) in first.items()
-        ]  # fmt: skip
-
-    drawn = dict(zip(first, materialise(really, all_draws), strict=True))
-    return [
-        [
-            share(p, arrays["noise"][use][s], weights[links], t, drawn.get((exchange, _name_of_draw(plan, p, use, s))))
-            for s, p in enumerate(plan.noise_plans[use])
-        ]
-        for use, (links, exchange) in enumerate(plan.noise_links)
-    ]
-
-
-def _name_of_draw(plan: Plan, noise: Perturbation, use: int, scheme: int) -> Any:
-    """What identifies a draw within an exchange; on a lattice every scheme has draws of its own, since their scales differ."""
-    return (use, scheme) if plan.fraction_bits is not None else same_draw(noise) or (use, scheme)
-
-
-def _add_before(values: Array, shares: list[Share | None], factor: Array) -> Array:
-    """Add to each lane of the messages [K, d, S, R] its scheme's noise."""
-    return _add(
-        values, [None if s is None or not s.before else (s.drawn, jnp.ones(1, values.dtype)) for s in shares], factor
-    )
-
-
-def _add_after(values: Array, shares: list[Share | None], factor: Array) -> Array:
-    """Add to each lane of what was combined [K, d, S, R] its scheme's noise."""
-    return _add(values, [None if s is None or s.after is None else (s.drawn, s.after) for s in shares], factor)
-
-
-def _add(values: Array, terms: list[tuple[Array, Array] | None], factor: Array) -> Array:
-    """Add coefficient [K] or [K, R] times drawn [K, d, R], scaled by factor [S], to the lanes of [K, d, S, R]."""
-    groups: dict[int, list[int]] = {}
-    for s, term in enumerate(terms):
-        if term is not None:
-            groups.setdefault(id(term[0]), []).append(s)
-    for members in groups.values():
-        drawn = terms[members[0]][0]  # type: ignore[index]
-        coefficients = {s: factor[s] * jnp.atleast_2d(terms[s][1].T).T for s in members}  # type: ignore[index]  # [K or 1, R or 1]
-        if len(members) == 1 and len(terms) > 1:
-            s = members[0]
-            values = values.at[:, :, s, :].add(coefficients[s][:, None, :] * drawn)
-            continue
-        silent = jnp.zeros((1, 1), values.dtype)
-        lanes = [coefficients.get(s, silent) for s in range(len(terms))]
-        shape = jnp.broadcast_shapes(*(lane.shape for lane in lanes))
-        stacked = jnp.stack([jnp.broadcast_to(lane, shape) for lane in lanes], axis=1)  # [K or 1, S, R or 1]
-        values = values + stacked[:, None] * drawn[:, :, None, :]
-    return values
 
 
 def heard(own: Own, exchange: Exchange, state: Any, sent: Array, counts: Array) -> Array:

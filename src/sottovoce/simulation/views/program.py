@@ -27,14 +27,13 @@ from sottovoce.simulation.rounds.links import Hop, LinkPlan, Weights, combine, e
 from sottovoce.simulation.rounds.materialise import materialise
 from sottovoce.simulation.rounds.neighbours import Group, expand, weighted_sum
 from sottovoce.simulation.rounds.own import Own
-from sottovoce.simulation.rounds.plan import Plan
+from sottovoce.simulation.rounds.plan import Plan, schedules_in_round
 from sottovoce.simulation.rounds.program import (
     draw_counts,
     draw_round,
     heard,
     models_of,
     own_in_round,
-    schedules_in_round,
     streams_of,
 )
 from sottovoce.simulation.rounds.remembered import what_is_added, with_latest
