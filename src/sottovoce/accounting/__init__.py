@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.accounting import space_time
 from sottovoce.accounting.account import account, account_each, sent_by_round
+from sottovoce.accounting.asked_walk import AskedWalk, asked_walk
 from sottovoce.accounting.calibration import calibrate, noise_factor
 from sottovoce.accounting.guarantee import Guarantee, LinearValidity
 from sottovoce.accounting.linear_view.pairwise import pairwise_linear_mu
@@ -47,11 +48,13 @@ for _moved in (
     sys.modules[f"{__name__}.{_moved.__name__.rpartition('.')[2]}"] = _moved
 
 __all__ = [
+    "AskedWalk",
     "ConvexSmooth",
     "Guarantee",
     "Question",
     "account",
     "account_each",
+    "asked_walk",
     "calibrate",
     "closed_forms",
     "composition",

@@ -42,7 +42,7 @@ def walk_paths(topology: Topology, hops: int, *, seed: int, repeats: int = 1) ->
         for hop in range(1, hops + 1):
             first, last = starts[holder], starts[holder + 1]
             # Rows sum to one but for rounding, so the last place catches what is beyond the last sum.
-            place = np.searchsorted(reached[first : last - 1], before[holder] + uniform[hop], side="right")
+            place = reached[first : last - 1].searchsorted(before[holder] + uniform[hop], side="right")
             holder = int(targets[first + place])
             paths[repeat, hop] = holder
     return paths

@@ -11,6 +11,7 @@ module per document:
     cyffers_walk         Cyffers & Bellet 2022: a walking token on the ring and the complete graph
     appfl                APPFL notes: how much one step of federated averaging or inexact ADMM changes with one record
     cyffers_muffliato    Cyffers et al. 2022: what gossip averaging tells one agent about another, as a sum over messages
+    pn_fdp               Li et al. 2025, PN-f-DP: what a walking token tells one agent about another, by first visits
     sabater_gopa         Sabater et al. 2022, GOPA: closed forms for cancelling noise of pairs
 """
 
@@ -33,6 +34,7 @@ from sottovoce.accounting.documents.cyffers_walk import (
     cyffers_ring_histogram_share,
     cyffers_visits,
 )
+from sottovoce.accounting.documents.pn_fdp import pn_fdp_epsilon
 from sottovoce.accounting.documents.rizk import (
     rizk_epsilon,
     rizk_failure_probability,
@@ -88,6 +90,7 @@ __all__ = [
     "cyffers_ring_epsilon",
     "cyffers_ring_histogram_share",
     "cyffers_visits",
+    "pn_fdp_epsilon",
     "rizk_epsilon",
     "rizk_failure_probability",
     "rizk_mutual_information",

@@ -29,7 +29,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, erfinv, ndtr, ndtri
+from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri
 
 from sottovoce.errors import ConfigError
 from sottovoce.numbers import checked
@@ -49,6 +49,7 @@ _LOG_SQRT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = _unit_interval_rule(8)
 _ASYMPTOTIC_FROM: Final = 1e3  # from here on two terms of R's series are exact to rounding
 _TOLERANCE: Final = 1e-14
+_DELTAS_ROUNDING: Final = 2.0**-50
 _MAX_STEPS: Final = 100
 
 
@@ -60,6 +61,20 @@ def delta(mu: float, epsilon: float) -> float:
         epsilon: at least 0, finite.
     """
     return math.exp(log_delta(mu, epsilon))
+
+
+def deltas(mu: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    """Return delta(mu, epsilon) for many mu at once, from above: what rounding may take from the difference is added.
+
+    Args:
+        mu: [M] above 0, finite.
+        epsilon: at least 0, finite.
+    """
+    t, y = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
+    first, second = ndtr(-t), np.exp(epsilon + log_ndtr(-y))
+    # Rounded arguments and exponents move either term by a share of itself that grows with the exponent.
+    lost = _DELTAS_ROUNDING * (first * (1.0 + t * t) + second * (1.0 + epsilon + y * y))
+    return np.asarray(np.clip(first - second + lost, 0.0, 1.0))
 
 
 def log_delta(mu: float, epsilon: float) -> float:

@@ -16,6 +16,7 @@ from sottovoce.accounting.proofs import (
     secret_agents,
     secret_records,
     sent_messages,
+    walk_blocks,
     walk_hops,
     whole_view,
 )
@@ -32,6 +33,7 @@ WAYS = (
 
 PROOFS = (
     no_noise.PROOF,
+    walk_blocks.PROOF,
     walk_hops.PROOF,
     masked_averages.PROOF,
     secret_records.PROOF,

@@ -1,14 +1,11 @@
-"""A walking token in the accountant: what all contributions give away in clear sight, and what agents who wait for the token see.
+"""A walking token in the accountant: what all contributions give away in clear sight.
 
 Whoever reads every hop sees each contribution of agent p behind the noise of that hop alone: N contributions cost N times one, at most those in
 the N rounds with the least noise. Steps and noise are those of the functions that run: a hop must be w - step g(w) and nothing else, or every
-gradient must carry noise of its own. Agents who see the token only when they hold it are covered by `walk`: under the promise of
-convex, smooth losses and steps of at most 2 / beta, the noises between two visits hide a contribution together.
+gradient must carry noise of its own. Agents who see the token only when they hold it learn less (`walk_blocks`).
 """
 
 import heapq
-import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,18 +13,13 @@ from sottovoce.accounting.proofs.evidence import Evidence, SentValues, Way, valu
 from sottovoce.accounting.proofs.laplace_rounds import composed_rounds
 from sottovoce.accounting.proofs.proof import Proof, Statement
 from sottovoce.accounting.proofs.sent_messages import why_sent
-from sottovoce.accounting.question.promise import contraction
+from sottovoce.accounting.question.asked import Asked
 from sottovoce.accounting.tradeoff import GaussianTradeoff, Tradeoff
 from sottovoce.algorithms import Algorithm
 from sottovoce.errors import UnsupportedClaim
 from sottovoce.linear import check_walk, diffusion_step, linear_rounds
 from sottovoce.noise import Noise
 from sottovoce.numbers import within_range
-from sottovoce.observers import View
-from sottovoce.topologies import Topology
-
-if TYPE_CHECKING:
-    from sottovoce.accounting.walk import GapLaw, WalkTradeoff
 
 
 def contributions_of(algorithm: Algorithm, rounds: int) -> int:
@@ -40,7 +32,7 @@ def hop_prices(algorithm: Algorithm, noise: Noise, rounds: int) -> np.ndarray:
     if noise.law is None:
         return np.full(rounds, np.inf)
     scales = noise.law.scale * noise.factors(rounds) * algorithm.noisy_rounds(rounds)
-    steps = np.ones(rounds) if noise.in_gradients else _steps(algorithm, rounds)
+    steps = np.ones(rounds) if noise.in_gradients else hop_steps(algorithm, rounds)
     within_range("a step", steps)
     within_range("the scale of the noise", scales)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -68,7 +60,7 @@ def walk_values(evidence: Evidence) -> SentValues:
     return values_at_public_points(spent, pure=pure, each=each, parts=parts)
 
 
-def _steps(algorithm: Algorithm, rounds: int) -> np.ndarray:
+def hop_steps(algorithm: Algorithm, rounds: int) -> np.ndarray:
     """[T] the step size of every hop, read off what the holder of the token does.
 
     Raises:
@@ -100,69 +92,20 @@ def _largest_so_far(prices: np.ndarray, most: int) -> np.ndarray:
     return sums
 
 
-def waits_for_the_token(view: View, *, taps: bool) -> bool:
-    """Whether the observer sees the token only when a member holds it."""
-    return bool(view.members.any()) and not (taps or view.every_message or view.final_model)
-
-
-def walk_tradeoff(evidence: Evidence, agent: int) -> "WalkTradeoff":
-    """What members who wait for the token learn about one agent.
-
-    Raises:
-        UnsupportedClaim: steps beyond the promise, or steps and noise that change from hop to hop.
-    """
-    from sottovoce.accounting.walk import WalkTradeoff
-
-    asked, rounds = evidence.asked, evidence.asked.rounds
-    steps = np.unique(_steps(asked.algorithm, rounds))
-    for step in steps:
-        contraction(float(step), asked.losses)  # refuses steps that are too long
-    prices = hop_prices(asked.algorithm, asked.noise, rounds)
-    if len(steps) > 1 or not np.all(prices == prices[0]):
-        raise UnsupportedClaim(
-            "contributions to a token are hidden by the noise of several hops together, which is proved for the same step and noise in every "
-            "hop. Use a constant step and no schedule, or leave the promise out for the local guarantee."
-        )
-    return WalkTradeoff(
-        gaps=gap_law(asked.topology, asked.view, agent=agent, rounds=rounds),
-        contributions=contributions_of(asked.algorithm, rounds),
-        noise_multiplier=1.0 / (float(prices[0]) * float(asked.sensitivity[agent])),
-    )
-
-
 def states(evidence: Evidence, agent: int) -> Statement:
-    """All contributions in clear sight or, for members who wait for the token, hidden by the noise of other hops too."""
+    """All contributions in clear sight."""
     asked = evidence.asked
     local = float(evidence.sent.values[agent]) * float(asked.sensitivity[agent])
-    added = f"the agent adds at most {contributions_of(asked.algorithm, asked.rounds)} gradients"
-    waits = waits_for_the_token(asked.view, taps=bool(asked.observer.links))
-    if asked.pure or asked.losses is None or not waits or math.isinf(local):
-        tradeoff: Tradeoff = composed_rounds(evidence, agent) if asked.pure else GaussianTradeoff(local)
-        return Statement(
-            tradeoff, local, "sent-messages", why_sent(evidence, agent), "Walks",
-            premises=(f"{added}, and the way of the token, which the observer may know, does not depend on data",),
-        )  # fmt: skip
+    tradeoff: Tradeoff = composed_rounds(evidence, agent) if asked.pure else GaussianTradeoff(local)
     return Statement(
-        tradeoff=walk_tradeoff(evidence, agent),
-        value=local,
-        validity="amplified-by-iteration",
-        reason=f"Before the token comes to the observer ({asked.observer}), what agent {agent} added is hidden by the noise of other hops too.",
-        section="Walks",
-        promised=True,
-        others=True,
-        premises=(
-            f"{added}; every hop is drawn afresh by the weights, whatever the data; the value holds over these draws, which the observer may learn",
-        ),
-    )
+        tradeoff, local, "sent-messages", why_sent(evidence, agent), "Walks",
+        premises=(f"{adds_at_most(asked)}, and the way of the token, which the observer may know, does not depend on data",),
+    )  # fmt: skip
 
 
-def gap_law(topology: Topology, view: View, *, agent: int, rounds: int) -> "GapLaw":
-    """The law of how many noises hide a contribution of the agent before it or a member has the token again."""
-    from sottovoce.accounting.walk import complete_gaps, graph_gaps
-
-    if topology.is_uniform:
-        return complete_gaps(topology.num_agents, rounds=rounds, observers=int(view.members.sum()))
-    return graph_gaps(topology.matrix.T, agent=agent, observers=np.flatnonzero(view.members).tolist(), rounds=rounds)
+def adds_at_most(asked: Asked) -> str:
+    """How often an agent contributes, in words."""
+    return f"the agent adds at most {contributions_of(asked.algorithm, asked.rounds)} gradients"
 
 
 WAY = Way(where=frozenset({"walk"}), values=walk_values)

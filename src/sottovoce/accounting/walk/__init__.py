@@ -15,25 +15,42 @@ contributions of u are added up. The last step is a gap of the proof: two contri
 If u holds the token j times in a row and then v does, the sum counts 1 + 1/2 + ... + 1/j where the truth is j. Two
 agents and a lazy walk make it false for the law of first visits (tests/accounting/test_walk.py).
 
-PROVEN: `proven_epsilon`, `WalkTradeoff`. A contribution is hidden by the noises up to the next visit of v OR OF u, the
+PROVEN, gaps: `proven_epsilon`, `proven_graph_epsilon`, `WalkTradeoff`. A contribution is hidden by the noises up to the next visit of v OR OF u, the
 gap h. Gaps share no noise, and after each visit of u the next gap is a fresh draw, so contributions compose. Whoever is
 told the whole way of the token learns per contribution, at Renyi order a,
 
     D_a <= 1 / (a - 1) ln E exp(a (a - 1) Delta^2 / (2 std^2 h)),
 
 at all orders and without a factor for the mixture: it is the divergence of (way, token) together, hence also a bound
-for observers who know their senders. What v does to the token does not matter. Mostly it is well below the published
-value; far away on a sparse graph it can be above, because u's own returns end gaps too.
+for observers who know their senders. What v does to the token does not matter.
 
+PROVEN, blocks: `blocks_epsilon`, `pairwise_epsilon`, `PathsTradeoff`. All contributions between two visits of v are hidden by the same noises
+together. Given the way this costs mu^2 = C Delta^2 / std^2, C the energy of a concave majorant (`path_mu`: no plan of shifts costs less), and the divergence
+of (way, token) is the average over ways, not a moment. Distance helps, and nothing is above what gaps say.
+
+    path            one given way, for every pair of agents
+    passages        the laws of the times between u and the observers
+    faces           the law of the least cost of one block; even_spread: of a simpler plan
+    whole_walk      from blocks to the whole walk
+    plans           laws of costs, plan by plan
+    cost_law        CostLaw and PathsTradeoff: from a law of costs to epsilon and delta
+    blocks          the accounts by blocks, one pair or all
     gaps            the law of h, complete graph or any symmetric walk, one observer or several together
-    tradeoffs       RenyiTradeoff (published shape) and WalkTradeoff (proven)
+    tradeoffs       RenyiTradeoff (published shape) and WalkTradeoff (gaps)
     contributions   how often the token visits: a cap, or a number that is likely enough
-    complete        the complete graph
-    graph           symmetric walks on any graph, every pair of agents at once
+    complete        the complete graph: published, and by gaps
+    graph           symmetric walks on any graph: published, and by gaps
 
 Sources: Cyffers & Bellet 2022 (arXiv 2012.05326); Cyffers, Bellet & Upadhyay 2024 (arXiv 2402.07471).
 """
 
+from sottovoce.accounting.walk.blocks import (
+    blocks_epsilon,
+    blocks_tradeoff,
+    least_law_of,
+    pairwise_epsilon,
+    paths_tradeoff,
+)
 from sottovoce.accounting.walk.complete import (
     epsilon,
     local_epsilon,
@@ -48,6 +65,7 @@ from sottovoce.accounting.walk.contributions import (
     likely_contributions,
     likely_contributions_on_graph,
 )
+from sottovoce.accounting.walk.cost_law import CostLaw, PathsTradeoff
 from sottovoce.accounting.walk.gaps import GapLaw, complete_gaps, graph_gaps
 from sottovoce.accounting.walk.graph import (
     lag_sums,
@@ -56,22 +74,44 @@ from sottovoce.accounting.walk.graph import (
     published_pairwise_rate,
     transition_matrix,
 )
+from sottovoce.accounting.walk.passages import Passages, complete_passages, graph_passages, likely_visits
+from sottovoce.accounting.walk.path import BlockCosts, NoiseIn, WorstPair, block_costs, path_mu, path_mu_of, worst_pair
+from sottovoce.accounting.walk.plans import Resolution, cost_law, fine_for, gap_cost_law
 from sottovoce.accounting.walk.tradeoffs import RenyiTradeoff, WalkTradeoff, largest_order
 
 __all__ = [
+    "BlockCosts",
+    "CostLaw",
     "GapLaw",
     "LikelyContributions",
+    "Passages",
+    "PathsTradeoff",
     "RenyiTradeoff",
     "WalkTradeoff",
+    "WorstPair",
+    "block_costs",
+    "blocks_epsilon",
+    "blocks_tradeoff",
     "complete_gaps",
+    "complete_passages",
+    "cost_law",
     "epsilon",
+    "fine_for",
+    "gap_cost_law",
     "graph_gaps",
+    "graph_passages",
     "lag_sums",
     "largest_order",
+    "least_law_of",
     "likely_contributions",
     "likely_contributions_on_graph",
+    "likely_visits",
     "local_epsilon",
     "local_std",
+    "pairwise_epsilon",
+    "path_mu",
+    "path_mu_of",
+    "paths_tradeoff",
     "proven_epsilon",
     "proven_graph_epsilon",
     "proven_std_for",
@@ -80,6 +120,7 @@ __all__ = [
     "published_pairwise_rate",
     "published_std_for",
     "transition_matrix",
+    "worst_pair",
 ]
 
 

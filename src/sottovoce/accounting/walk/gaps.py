@@ -96,13 +96,10 @@ def graph_gaps(transition: NDArray[np.float64], *, agent: int, observers: Iterab
         observers: the other agents who look, together; at least one.
         rounds: hops of the whole walk; no gap is longer.
     """
+    check_transition(transition)
     K, T = transition.shape[0], whole("rounds", rounds)
-    if transition.min() < 0 or np.abs(transition.sum(axis=1) - 1.0).max() > 1e-9:
-        raise ConfigError(
-            "a transition matrix needs entries that are not negative and rows that sum to one; mass that is lost would count as never seen."
-        )
-    looking = _agents(observers, K)
-    u = _agents([agent], K)[0]
+    looking = agents_in_range(observers, K)
+    u = agents_in_range([agent], K)[0]
     if u in looking:
         raise ConfigError(f"agent {u} is among the observers; an agent knows its own data. Name others.")
     targets = np.array([u, *looking])
@@ -120,6 +117,14 @@ def graph_gaps(transition: NDArray[np.float64], *, agent: int, observers: Iterab
     return GapLaw(lengths=np.arange(1.0, len(found) + 1.0), probabilities=np.array(found))
 
 
+def check_transition(transition: NDArray[np.float64]) -> None:
+    """Refuse a matrix that loses or adds mass from hop to hop."""
+    if transition.min() < 0 or np.abs(transition.sum(axis=1) - 1.0).max() > 1e-9:
+        raise ConfigError(
+            "a transition matrix needs entries that are not negative and rows that sum to one; mass that is lost would count as never seen."
+        )
+
+
 def _bin_edges(last: int) -> NDArray[np.float64]:
     """Return 1, 2, 3, ... and from some length on only every growing step, up to `last`."""
     short = np.arange(1.0, min(last, _EVERY_LENGTH) + 1.0)
@@ -130,7 +135,7 @@ def _bin_edges(last: int) -> NDArray[np.float64]:
     return np.concatenate([short, long[(long > _EVERY_LENGTH) & (long <= last)]])
 
 
-def _agents(agents: Iterable[int], num_agents: int) -> list[int]:
+def agents_in_range(agents: Iterable[int], num_agents: int) -> list[int]:
     """Return different agents in the range, at least one."""
     listed = [whole("agent", agent, least=0) for agent in agents]
     if not listed or len(set(listed)) < len(listed) or max(listed) >= num_agents:
