@@ -90,6 +90,8 @@ def test_examples_run_as_they_stand(sottovoce, tmp_path, command):
     if command == "predict":
         assert sottovoce("run", "my.toml", "problem.dimension=2", "--out", "results").exit_code == 0
         (tmp_path / "new.csv").write_text("a,b\n0.1,0.2\n")
+    if command == "pairwise":
+        assert sottovoce("new", "walk.toml", "--template", "walk").exit_code == 0
     if command == "ledger":
         new_identity("basel", tmp_path / "keys", "localhost:7001")
     if command == "roster":

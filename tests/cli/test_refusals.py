@@ -206,7 +206,7 @@ id = "gain"
 text = "Proven is [much] below local."
 study = "agents"
 measure = "epsilon"
-check = { kind = "ratio", of = "proven", to = "local, exact", at_most = 2.0 }
+check = { kind = "ratio", of = "proven, by gaps", to = "local, exact", at_most = 2.0 }
 """
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cli.test_audit import AUDITED
 from cli.test_compare import FILE as COMPARED
-from cli.test_pairwise import GOSSIP
+from cli.test_pairwise import GOSSIP, WALKING
 from cli.test_privacy_commands import MASKED, PRIVACY
 from cli.test_refusals import WALK
 from sottovoce import reports
@@ -33,6 +33,8 @@ COMMANDS = {
     "calibrate in vain": ("small.toml", FULL, "--epsilon", 2, "--noise", 1e-9),
     "compare": ("compared.toml",),
     "pairwise": ("gossip.toml", "--explain"),
+    "pairwise of a walk": ("walk.toml", "--workers", 1, "--explain"),
+    "pairwise of a path": ("walk.toml", "--published-seed", 4, "--explain"),
     "audit": ("audited.toml", *ASKED, "--observer", "eavesdropper", "--observer", "eavesdropper+final_model"),
     "gradients": ("small.toml",),
     "reproduce": ("walking",),
@@ -79,7 +81,7 @@ std = 0.5
 def printed(sottovoce, small, tmp_path, monkeypatch):
     """What a command prints at a width; it is run once, and its output laid out for every width."""
     small.write_text(small.read_text() + PRIVACY)
-    texts = {"masked": MASKED, "compared": COMPARED, "gossip": GOSSIP, "audited": AUDITED, "own": OWN}
+    texts = {"masked": MASKED, "compared": COMPARED, "gossip": GOSSIP, "walk": WALKING, "audited": AUDITED, "own": OWN}
     for name, text in texts.items():
         (tmp_path / f"{name}.toml").write_text(text)
     (tmp_path / "own.csv").write_text(OWN_RECORDS)

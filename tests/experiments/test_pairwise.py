@@ -9,7 +9,8 @@ import pytest
 import sottovoce as sv
 from sottovoce.accounting.documents import cyffers_muffliato_epsilon
 from sottovoce.experiments import build, parse
-from sottovoce.experiments.pairwise import describe_pairs, distance_rows, graph_distances, most_central, pairs_of
+from sottovoce.experiments.pairs import describe_pairs, distance_rows
+from sottovoce.experiments.pairwise import graph_distances, most_central, pairs_of
 from sottovoce.experiments.privacy import sensitivities
 from sottovoce.studies.gossip import graph_of, published_shares
 from sottovoce.studies.kinds import read_privacy_study, run_privacy_study

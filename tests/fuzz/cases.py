@@ -50,7 +50,9 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # command -> all of its options
     "account": ("--per-agent", "--explain", "--json", "--quiet"),
     "calibrate": ("--epsilon", "--delta", "--noise", "--observer", "--json", "--quiet"),
     "audit": ("--pairs", "--confidence", "--observer", "--attack", "--agent", "--out", "--json", "--quiet"),
-    "pairwise": ("--attacker", "--out", "--json", "--quiet"),
+    "pairwise": (
+        "--attacker", "--resolution", "--tokens", "--workers", "--published-seed", "--out", "--explain", "--json", "--quiet",
+    ),
     "gradients": ("--json", "--quiet"),
     "compare": ("--out", "--json", "--quiet"),
     "reproduce": ("--out", "--accept", "--json", "--quiet"),

@@ -24,7 +24,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sottovoce design my.toml design.targets.eavesdropper=1",
         "sottovoce design my.toml design.targets.eavesdropper=1 --json",
     ),
-    "pairwise": ("sottovoce pairwise my.toml --attacker 3",),
+    "pairwise": (
+        "sottovoce pairwise my.toml --attacker 3",
+        "sottovoce pairwise walk.toml --tokens 2 --resolution fine",
+        "sottovoce pairwise walk.toml --published-seed 7",
+    ),
     "gradients": ("sottovoce gradients my.toml",),
     "compare": ("sottovoce compare rizk-regression",),
     "reproduce": ("sottovoce reproduce list", "sottovoce reproduce cyffers2022-walk"),

@@ -8,7 +8,7 @@
     run           the run, chunk by chunk                             record        the folder that keeps it
     starting/     files to start from
     comparison/   noise schemes at equal privacy                      designing     noise computed for targets
-    audit, pairwise, coalitions, gradients, demo: what else is asked of a file
+    audit, pairwise (pairs, walk_pairs), coalitions, gradients, demo: what else is asked of a file
 
 Whoever stands above imports from here. What simulates, and what parties agree on, is imported when first used.
 """
@@ -39,17 +39,18 @@ from sottovoce.experiments.config.values import (
 )
 from sottovoce.experiments.experiment import Experiment, refuse_turns
 from sottovoce.experiments.model_file import load_model, may_be_released
-from sottovoce.experiments.pairwise import (
+from sottovoce.experiments.pairs import (
+    RECEIVER,
     VALIDITY,
     DistanceRow,
+    Measure,
     Pairs,
     describe_pairs,
     distance_rows,
     epsilon_of,
-    graph_distances,
-    most_central,
-    pairs_of,
+    pair_arrays,
 )
+from sottovoce.experiments.pairwise import graph_distances, most_central, pairs_of
 from sottovoce.experiments.privacy import (
     LINEAR_VIEW,
     guarantees,
@@ -66,6 +67,7 @@ from sottovoce.experiments.results_folder import results_folder
 from sottovoce.experiments.starting.draft import Roles, draft
 from sottovoce.experiments.starting.survey import Survey, survey
 from sottovoce.experiments.starting.template import TEMPLATES, template
+from sottovoce.experiments.walk_pairs import AllWays, PublishedPath, Ways
 from sottovoce.imported_later import imported_later
 from sottovoce.simulation import simulate
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from sottovoce.reports.networks import network
     from sottovoce.reports.painting import paint
     from sottovoce.reports.pair_matrix import heat_map
-    from sottovoce.reports.pairs import GUESSED, MU, OBSERVER, SOURCE, drawable, pairs_figures
+    from sottovoce.reports.pairs import MU, OBSERVER, SOURCE, drawable, pairs_figures
     from sottovoce.reports.pictures.distance_picture import LossLine
     from sottovoce.reports.pictures.leak_pictures import readable_picture
-    from sottovoce.reports.pictures.pair_pictures import GUESSES, right_guesses
+    from sottovoce.reports.pictures.pair_pictures import GUESSED, GUESSES, right_guesses
     from sottovoce.reports.reconstruction import reconstructions
     from sottovoce.reports.run_figures import run_figure
     from sottovoce.reports.sandwich import audit_table, sandwiches
@@ -49,8 +49,8 @@ __getattr__ = imported_later(
         "networks": ("network",),
         "painting": ("paint",),
         "pair_matrix": ("heat_map",),
-        "pairs": ("GUESSED", "MU", "OBSERVER", "SOURCE", "drawable", "pairs_figures"),
-        "pictures.pair_pictures": ("GUESSES", "right_guesses"),
+        "pairs": ("MU", "OBSERVER", "SOURCE", "drawable", "pairs_figures"),
+        "pictures.pair_pictures": ("GUESSED", "GUESSES", "right_guesses"),
         "pictures.leak_pictures": ("readable_picture",),
         "reconstruction": ("reconstructions",),
         "run_figures": ("run_figure",),

@@ -6,30 +6,28 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from sottovoce.experiments import VALIDITY, Pairs, distance_rows
+from sottovoce.experiments import RECEIVER, VALIDITY, Pairs, distance_rows
 from sottovoce.reports.exposed_agents import MAX_POINTS, exposure
 from sottovoce.reports.files import save
 from sottovoce.reports.painting import paint
 from sottovoce.reports.pictures.network_picture import MAX_AGENTS
 from sottovoce.reports.pictures.pair_pictures import (
-    GUESSES,
     attacker_title,
+    pair_scale,
     pairs_distance_picture,
     pairs_picture,
-    right_guesses,
 )
 from sottovoce.topologies import Topology
 
 MU = "mu (Gaussian differential privacy)"
-GUESSED = "Shown is how often the best guess is right which of two equally likely versions of its data an agent holds."
-OBSERVER = "Observer: one agent, who reads what it receives and knows its own noise."
+OBSERVER = f"Observer: {RECEIVER}."
 SOURCE = "Source: sottovoce, docs/guarantees.md."
 
 
 def pairs_figures(
     pairs: Pairs, topology: Topology, folder: str | Path, *, names: Sequence[str] | None = None
 ) -> list[Path]:
-    """Heat map, right guesses against distance, and the network coloured for the attacker; those that can be drawn. The files written.
+    """Heat map, losses against distance, and the network coloured for the attacker; those that can be drawn. The files written.
 
     Args:
         pairs: what every agent learns about every other.
@@ -37,7 +35,7 @@ def pairs_figures(
         folder: of the files.
         names: of the agents, in their order; None: by their numbers.
     """
-    if not np.isfinite(pairs.mu).any():
+    if not np.isfinite(pairs.losses).any():
         return []
     paths: list[Path] = []
     by_distance = pairs_distance_picture(pairs)
@@ -46,9 +44,10 @@ def pairs_figures(
         "distance": (None if by_distance is None else paint(by_distance), _band(pairs)),
         "network": _of_attacker(pairs, topology),
     }
+    meaning = pair_scale(pairs).meaning
     for name, (figure, text) in pictures.items():
         if figure is not None:
-            paths += save(figure, folder, name, caption=f"{text} {GUESSED} {pairs_caption(pairs, topology)}")
+            paths += save(figure, folder, name, caption=f"{text} {meaning} {pairs_caption(pairs, topology)}")
     return paths
 
 
@@ -61,13 +60,12 @@ def _band(pairs: Pairs) -> str:
 
 def _of_attacker(pairs: Pairs, topology: Topology) -> tuple[Figure | None, str]:
     """The network coloured for the attacker, if it can be drawn and everything that it learns is finite."""
-    own = np.delete(pairs.mu[:, pairs.attacker], pairs.attacker)
-    if not drawable(topology) or not np.isfinite(own).all():
+    column, scale = pairs.losses[:, pairs.attacker], pair_scale(pairs)
+    if not drawable(topology) or not np.isfinite(np.delete(column, pairs.attacker)).all():
         return None, ""
-    shares, every = right_guesses(pairs.mu[:, pairs.attacker]), right_guesses(pairs.mu[np.isfinite(pairs.mu)])
     figure = exposure(
-        topology, shares, pairs.attacker, label=GUESSES, smallest=0.5, largest=max(float(every.max()), 0.51), percent=True,
-        title=attacker_title(pairs),
+        topology, scale.of(column), pairs.attacker, label=scale.label, smallest=scale.begins, largest=scale.end(pairs.losses),
+        percent=scale.percent, title=attacker_title(pairs),
     )  # fmt: skip
     return figure, f"What agent {pairs.attacker} learns about each agent."
 
@@ -83,6 +81,6 @@ def pairs_caption(pairs: Pairs, topology: Topology) -> str:
     name = topology.name.replace("_", " ")
     bracket = "" if pairs.gap is None else f" Width of the bracket: {pairs.gap:.1e} of the largest mu squared."
     return (
-        f"{pairs.method.capitalize()}: {name} network of {pairs.mu.shape[0]:,} agents, {pairs.rounds:,} rounds, one {pairs.unit} may change. "
-        f"{OBSERVER} Validity: {VALIDITY[pairs.validity]}.{bracket} {SOURCE}"
+        f"{pairs.method.capitalize()}: {name} network of {len(pairs.losses):,} agents, {pairs.rounds:,} rounds, one {pairs.unit} may change. "
+        f"Observer: {pairs.observer}. Validity: {VALIDITY[pairs.validity]}.{bracket} {SOURCE}"
     )

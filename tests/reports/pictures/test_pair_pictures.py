@@ -1,4 +1,4 @@
-"""Pairs in percent: the share of right guesses, epsilon below, and no word of a guarantee where there is none."""
+"""Pairs in percent: the share of right guesses, epsilon below, and no word of a guarantee where there is none; of a walk, epsilon."""
 
 import dataclasses
 import math
@@ -14,6 +14,7 @@ from sottovoce.reports.pictures import words
 from sottovoce.reports.pictures.pair_pictures import (
     NO_GUARANTEE,
     attacker_title,
+    pair_scale,
     pairs_distance_picture,
     pairs_picture,
     right_guesses,
@@ -30,7 +31,7 @@ def pairs():
         rounds=2, sensitivity=1.0, agent=1,
     )  # fmt: skip
     return Pairs(
-        mu=MU, resolved=None, distances=np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]]), attacker=0, proven=(found,),
+        losses=MU, resolved=None, distances=np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]]), attacker=0, proven=(found,),
         validity="exogenous-gradients", method="linear view", delta=1e-5, unit="record", rounds=2,
     )  # fmt: skip
 
@@ -61,7 +62,7 @@ def test_agents_with_names_have_them_beside_the_squares(pairs):
 
 def test_infinite_pairs_are_marked_and_epsilon_is_called_infinite(pairs):
     clear = np.where(MU == 1.5, np.inf, MU)
-    picture = pairs_picture(dataclasses.replace(pairs, mu=clear))
+    picture = pairs_picture(dataclasses.replace(pairs, losses=clear))
     assert picture.panels[0].cells.infinite == ((1, 2), (2, 1))
     assert picture.facts[0] == ("the pair most exposed, in this view", "infinite")
     assert "infinite: something is in clear" in [key.name for key in picture.keys]
@@ -97,4 +98,41 @@ def test_distance_has_median_range_and_what_is_proven(pairs):
 
 
 def test_where_nobody_learns_anything_nothing_is_drawn(pairs):
-    assert pairs_distance_picture(dataclasses.replace(pairs, mu=np.where(np.isnan(MU), np.nan, 0.0))) is None
+    assert pairs_distance_picture(dataclasses.replace(pairs, losses=np.where(np.isnan(MU), np.nan, 0.0))) is None
+
+
+@pytest.fixture
+def walk(pairs):
+    """Epsilons of a walking token among the same three agents."""
+    return dataclasses.replace(
+        pairs, measure="epsilon", drawn="epsilon", validity="amplified-by-iteration", proven=(), method="average over all ways of the token"
+    )  # fmt: skip
+
+
+def test_a_walk_is_drawn_in_epsilon_and_the_pair_most_exposed_is_named(walk):
+    for picture in (pairs_picture(walk), pairs_distance_picture(walk)):
+        assert "coin" not in " ".join(picture.texts())
+        assert NO_GUARANTEE not in picture.texts()
+        assert picture.facts == (("the pair most exposed, agent 1 towards agent 2", "1.5"),)
+    cells = pairs_picture(walk).panels[0].cells
+    assert (cells.label, cells.limits, cells.percent) == ("epsilon at delta = 1e-05", (0.2, 1.5), False)
+    assert cells.values[0][1] == 1.0
+    (line,) = pairs_distance_picture(walk).panels[0].lines
+    assert (line.y, line.low, line.high) == ((1.25, 0.2), (1.0, 0.2), (1.5, 0.2))
+    assert pairs_distance_picture(walk).panels[0].levels == ()
+    assert attacker_title(walk).endswith("epsilon proven for one record: 1, at delta = 1e-05")
+
+
+def test_a_known_path_is_drawn_in_epsilon_of_its_mu(walk):
+    path = dataclasses.replace(walk, measure="mu")
+    assert pairs_picture(path).panels[0].cells.values[0][1] == pytest.approx(gaussian.epsilon(1.0, 1e-5))
+    assert pairs_picture(path).facts[0][1] == words.epsilon(gaussian.epsilon(1.5, 1e-5))
+
+
+def test_colours_of_epsilon_begin_at_0_where_all_pairs_are_nearly_alike(walk):
+    alike = dataclasses.replace(walk, losses=np.where(np.isnan(MU), np.nan, 0.7))
+    assert pairs_picture(alike).panels[0].cells.limits == (0.0, 0.7)
+    assert pairs_picture(alike).facts == (("the pair most exposed", "0.7"),)
+    nothing = dataclasses.replace(walk, losses=np.where(np.isnan(MU), np.nan, 0.0))
+    assert pair_scale(nothing).end(nothing.losses) > 0
+    assert pairs_distance_picture(nothing) is None

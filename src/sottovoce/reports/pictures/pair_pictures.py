@@ -1,11 +1,13 @@
-"""Who learns how much about whom, as pictures in percent: how often the best guess is right.
+"""Who learns how much about whom, as pictures in percent: how often the best guess is right; of a walking token, as epsilon.
 
 An observer with loss mu who guesses which of two versions of a record an agent holds is right with probability at most Phi(mu / 2), when both are
 equally likely beforehand: no test does better than that between N(0, 1) and N(mu, 1), which decides at mu / 2. 50 % is a coin, 100 % is certainty. Unlike epsilon it needs no delta, and it can be drawn where epsilon is large.
+On average over the ways of a token there is no mu, and epsilon at the delta asked for is drawn; a known path is drawn likewise, to be held against it.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,13 +20,51 @@ from sottovoce.reports.pictures.distance_picture import LossLine, Shown, distanc
 from sottovoce.reports.pictures.picture import Axis, Cells, Key, Panel, Picture
 
 GUESSES = "right guesses, in percent (50 % is a coin)"
+GUESSED = "Shown is how often the best guess is right which of two equally likely versions of its data an agent holds."
 WHO, WHOSE = "who looks: agent v", "whose data: agent u"
 MAX_NAMES = 25  # of agents beside the squares; more are numbered
 NO_GUARANTEE = "Linear view: no guarantee where gradients react to what agents hear."
 
+NEARLY_ALIKE = 0.9  # of the largest loss: where the smallest is no less, colours do not spread over what is between
 FARTHER_IS_LESS = (
     0.8  # of the loss of neighbours: what the farthest pair may lose for the title to say that distance hides
 )
+
+
+class PairScale(NamedTuple):
+    """How losses of pairs are shown."""
+
+    label: str
+    meaning: str  # a sentence
+    of: Callable[[ArrayLike], np.ndarray]  # losses as they are drawn
+    begins: float  # where colours begin
+    least_end: float  # where they end at least
+    percent: bool
+    level: tuple[str, float] | None  # name and value of what is drawn across
+
+    def end(self, losses: np.ndarray) -> float:
+        """Where the colours end: at the largest finite loss."""
+        return max(float(self.of(losses[np.isfinite(losses)]).max()), self.least_end)
+
+
+def pair_scale(pairs: Pairs) -> PairScale:
+    """How these pairs are shown."""
+    return {"guesses": _in_guesses, "epsilon": _in_epsilon}[pairs.drawn](pairs)
+
+
+def _in_guesses(pairs: Pairs) -> PairScale:
+    return PairScale(
+        label=GUESSES, meaning=GUESSED, of=right_guesses, begins=0.5, least_end=0.51, percent=True, level=("a coin", 0.5)
+    )  # fmt: skip
+
+
+def _in_epsilon(pairs: Pairs) -> PairScale:
+    label = f"epsilon at delta = {pairs.delta:g}"
+    least, largest = pairs.epsilons([np.nanmin(pairs.losses), np.nanmax(pairs.losses)])
+    return PairScale(
+        label=label, meaning=f"Shown is {label}: the smaller, the less is learned.", of=pairs.epsilons,
+        begins=float(least) if least < NEARLY_ALIKE * largest else 0.0, least_end=0.01, percent=False, level=None,
+    )  # fmt: skip
 
 
 def right_guesses(mu: ArrayLike) -> np.ndarray:
@@ -79,14 +119,13 @@ def _keys(values: np.ndarray) -> Iterator[Key]:
 
 
 def pairs_picture(pairs: Pairs, names: Sequence[str] | None = None) -> Picture:
-    """How often every agent guesses right about every other, and epsilon of the pair most exposed."""
-    shares = np.where(np.isinf(pairs.mu), np.inf, right_guesses(pairs.mu))
-    top = float(shares[np.isfinite(shares)].max())
+    """What every agent learns about every other, and epsilon of the pair most exposed."""
+    scale = pair_scale(pairs)
     picture = matrix_picture(
-        shares,
-        label=GUESSES,
-        limits=(0.5, max(top, 0.51)),
-        percent=True,
+        np.where(np.isinf(pairs.losses), np.inf, scale.of(pairs.losses)),
+        label=scale.label,
+        limits=(scale.begins, scale.end(pairs.losses)),
+        percent=scale.percent,
         title="Who could find out how much about whom",
         names=names,
     )
@@ -94,23 +133,23 @@ def pairs_picture(pairs: Pairs, names: Sequence[str] | None = None) -> Picture:
 
 
 def pairs_distance_picture(pairs: Pairs) -> Picture | None:
-    """Right guesses against distance, median and range over pairs; beside a linear view what is proven. None where nobody learns anything."""
+    """Losses against distance, median and range over pairs; beside a linear view what is proven. None where nobody learns anything."""
     rows = [row for row in distance_rows(pairs) if np.isfinite(row.largest)]
     if not any(row.median > 0 for row in rows):
         return None
     distances, _, least, median, most, proven = np.array(rows).T
-    compared = {}
+    compared, scale = {}, pair_scale(pairs)
     stated = np.isfinite(proven) & (proven > 0)
     if pairs.resolved is None and stated.any():
-        compared = {"median pair": LossLine(distances[stated], right_guesses(proven[stated]))}
+        compared = {"median pair": LossLine(distances[stated], scale.of(proven[stated]))}
     shown = Shown(
-        y_label=GUESSES,
+        y_label=scale.label,
         log_y=False,
-        percent=True,
+        percent=scale.percent,
         names=("median pair, linear view", f"proven limit for agent {pairs.attacker}"),
-        local=("a coin", 0.5),
+        local=scale.level,
     )
-    line = LossLine(distances, right_guesses(median), right_guesses(least), right_guesses(most))
+    line = LossLine(distances, scale.of(median), scale.of(least), scale.of(most))
     falls = len(median) > 1 and median[-1] < FARTHER_IS_LESS * median[0]
     title = (
         "The further away, the less an agent finds out"
@@ -124,25 +163,27 @@ def attacker_title(pairs: Pairs) -> str:
     """What the network coloured for one agent shows, with what is proven for that agent."""
     asked = f"What agent {pairs.attacker} could find out about the others"
     worst = pairs.proven_mu[~np.isnan(pairs.proven_mu)]
-    if not worst.size:
+    if worst.size:
+        found = _epsilon(float(worst.max()), pairs.delta)
+    elif pairs.proved:
+        found = words.epsilon(float(pairs.epsilons(np.nanmax(pairs.losses[:, pairs.attacker]))))
+    else:
         return asked
-    found = _epsilon(float(worst.max()), pairs.delta)
     return f"{asked}\nepsilon proven for {words.unit(pairs.unit)}: {found}, at delta = {pairs.delta:g}"
 
 
 def _with_epsilon(picture: Picture, pairs: Pairs) -> Picture:
     """Epsilon below the picture: of the pair most exposed, and what is proven for the attacker where the rest is a linear view."""
-    largest = float(np.nanmax(pairs.mu))
+    largest = float(pairs.epsilons(np.nanmax(pairs.losses)))
     proven_mu = pairs.proven_mu[~np.isnan(pairs.proven_mu)]
-    adaptive = pairs.validity == "adaptive"
-    facts = [("the pair most exposed" + ("" if adaptive else ", in this view"), _epsilon(largest, pairs.delta))]
-    if not adaptive and proven_mu.size:
+    facts = [(_most_exposed(pairs), words.epsilon(largest))]
+    if not pairs.proved and proven_mu.size:
         facts.append(
             (f"proven for whatever agent {pairs.attacker} sees", _epsilon(float(proven_mu.max()), pairs.delta))
         )
     return Picture(
         title=picture.title,
-        subtitle=picture.subtitle if adaptive else NO_GUARANTEE,
+        subtitle=picture.subtitle if pairs.proved else NO_GUARANTEE,
         panels=picture.panels,
         keys=picture.keys,
         panel_size=picture.panel_size,
@@ -150,6 +191,13 @@ def _with_epsilon(picture: Picture, pairs: Pairs) -> Picture:
         facts=tuple(facts),
         facts_title=f"epsilon of {words.unit(pairs.unit)} at delta = {pairs.delta:g}, smaller is more private",
     )
+
+
+def _most_exposed(pairs: Pairs) -> str:
+    """The pair most exposed: in which view where that is no guarantee, and which where the picture is of epsilon."""
+    agent, observer = pairs.most_exposed
+    which = f", agent {agent} towards agent {observer}" if pairs.drawn == "epsilon" and not pairs.alike else ""
+    return f"the pair most exposed{which}{'' if pairs.proved else ', in this view'}"
 
 
 def _epsilon(mu: float, delta: float) -> str:
