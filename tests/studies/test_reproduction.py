@@ -36,6 +36,7 @@ NAMES = [
     "sabater2022-variance",
     "showkatbakhsh-figures",
     "vlaski-leakage",
+    "walks-at-distance",
     "whisper-dsgd",
 ]
 BASE = {
@@ -146,6 +147,7 @@ def test_a_study_runs_its_cells_as_single_runs_would():
         ('{ kind = "ratio", of = "a", to = "b" }', "msd_centroid", "at_most or at_least"),
         ('{ kind = "falls", of = "a", at_most = 1.0 }', "loss", "names measure"),
         ('{ kind = "slope", of = "a", between = [-2.0, -1.0] }', "msd_centroid", "not numbers"),
+        ('{ kind = "limits", of = "a", at_most = { dgd = 1.0 } }', "msd_centroid", "names the place 'dgd'"),
     ],
 )
 def test_a_malformed_claim_is_refused_before_anything_runs(tmp_path, check, measure, words):
@@ -265,6 +267,14 @@ def test_local_noise_costs_as_many_times_more_as_there_are_agents_and_a_referenc
     assert judge(claim(kind="gap", of="local", to="central", between=[0.3, 0.7]), found).verdict == "does not hold"
     assert [place for line, place in result.runs if line == "exact"] == ["4"]
     assert found["exact"]["16"].value == pytest.approx(0, abs=1e-9)
+
+
+def test_limits_are_held_place_by_place_and_elsewhere_nothing_is_claimed():
+    table = cells({"a": {"near": 3.0, "far": 1.0, "else": 9.0}})
+    found = judge(claim(kind="limits", of="a", at_most={"near": 2.0, "far": 1.0}), table)
+    assert (found.verdict, found.where, found.numbers) == ("holds when", ("far",), {"near": 3.0, "far": 1.0})
+    assert judge(claim(kind="limits", of="a", at_most={"near": 3.0, "far": 1.5}), table).verdict == "holds"
+    assert judge(claim(kind="limits", of="a", at_most={"else": 8.9}), table).verdict == "does not hold"
 
 
 def test_a_gap_is_the_slope_of_a_ratio():
@@ -428,6 +438,10 @@ def test_two_studies_with_one_name_and_overrides_that_do_not_fit_are_refused(tmp
         read_reproduction("muffliato2022-distance", ["six-rounds.rounds=2"])
 
 
+def multiplied(table, factors):
+    return table | {key: table[key] * factor for key, factor in factors.items() if key in table}
+
+
 def louder(reproduction):
     """The same reproduction with every noise scale multiplied by 1.5."""
 
@@ -440,8 +454,7 @@ def louder(reproduction):
                 table["values"] = {place: float(place) / 1.5 for place in map(str, table["values"])}
             if table.get("key") == "noise.epsilon":
                 table["values"] = {f"{place}": float(place) / 1.5 for place in table["values"]}
-            if "local_epsilon" in table:
-                table["local_epsilon"] /= 1.5**2  # Renyi: goes with the square of the noise
+            table = multiplied(table, {"local_epsilon": 1.5**-2, "noise_multiplier": 1.5})  # Renyi goes with the square
             if ("law" in table and "epsilon" in table) or table.get("kind") in ("walk", "gopa_silent", "gopa_variance"):
                 table["epsilon"] /= 1.5
             elif "law" in table or table.get("kind") == "decor_row":
@@ -466,6 +479,7 @@ LOUDER_STUDY = {  # where one study is enough to notice, and all of them take mi
     "muffliato2022-sgd": "pairs",
     "sabater2022-variance": "silent",
     "vlaski-leakage": "exact",
+    "walks-at-distance": "small-walks",
     "whisper-dsgd": "conversion",
 }
 

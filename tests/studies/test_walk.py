@@ -41,9 +41,24 @@ def test_lines_are_the_accounts_they_are_named_after():
         mu = math.sqrt(visits) * 0.1 / math.sqrt(2 * math.log(1.25e7))
         # All at the delta of Theorem 3, less the probability of more visits.
         assert found["local, exact"][place] == pytest.approx(gaussian.epsilon(mu, 272e-7 - 1e-7), rel=1e-9)
-        for network in ("proven", "published, Lemma 1"):
+        for network in ("proven, by gaps", "proven, averaged over ways", "published, Lemma 1"):
             assert found[network][place] < found["local, exact"][place]
     assert told == ["study w: 10 agents", "study w: 1000 agents"]
+
+
+def test_the_average_over_ways_is_the_one_of_gaps_gone_through_one_by_one_and_blocks_say_less(monkeypatch):
+    """n = 3, so that a gap ends with probability 2/3 at each hop; two contributions, both gaps one by one."""
+    std, delta, failure, T = 2.0, 1e-3, 1e-4, 12
+    law = {t: (2 / 3) * (1 / 3) ** (t - 1) for t in range(1, T + 1)}
+    law[math.inf] = 1 - sum(law.values())
+    asked = {"contributions": walk.LikelyContributions(2, failure), "std": std, "delta": delta}
+    by_blocks = walk_study.averaged_over_ways(3, T, **asked)
+    monkeypatch.setattr(walk_study, "MOST_HOPS", 1)
+    by_gaps = walk_study.averaged_over_ways(3, T, **asked)
+    pairs = [(a, b) for a in law for b in law if min(a, b) < math.inf]
+    exact = sum(law[a] * law[b] * gaussian.delta(math.sqrt(1 / a + 1 / b) / std, by_gaps) for a, b in pairs)
+    assert 0.97 * (delta - failure) < exact <= delta - failure
+    assert by_blocks < 0.97 * by_gaps
 
 
 def test_theorem_4_is_no_better_than_its_floor_for_many_agents():
@@ -63,8 +78,10 @@ def test_the_noise_in_the_sizes_of_the_document_is_the_reference():
     for epsilon, stds in expected.items():
         found = walk_study.stds_for(section, topology, epsilon)
         assert (found["local"], found["published"]) == pytest.approx(stds, rel=1e-5)
-        asked = {"num_agents": 2000, "contributions": 12, "sensitivity": 2.0, "delta": 1e-6, "rounds": 20_000}
-        assert walk.proven_epsilon(std=found["proven"], **asked) == pytest.approx(epsilon, rel=1e-4)
+        asked = {"contributions": 12, "sensitivity": 2.0, "delta": 1e-6, "rounds": 20_000, "std": found["proven"]}
+        proven = walk.blocks_epsilon(topology, agent=1, observers=[0], **asked)
+        assert proven == pytest.approx(epsilon, rel=1e-4)
+        assert proven < 0.9 * walk.proven_epsilon(num_agents=2000, **asked)
         assert found["proven"] < 0.5 * found["published"]
         assert found["noise-free"] == 0.0
 

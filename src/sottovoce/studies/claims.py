@@ -4,12 +4,13 @@
     slope    slope of a series in log-log against the across values, between two numbers
     gap      slope in log-log of the ratio of one series to another, between two numbers; the ratios are shown beside it
     falls    a series falls along the across values: last over first at_most a number
+    limits   a series is at most a number of its own at each of the places named
 
 "holds" when it holds everywhere, "does not hold" when nowhere, otherwise "holds when" with the places.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
@@ -92,6 +93,19 @@ class FallsCheck(Section):
         return {"last over first": ratio}, {"last over first": ratio <= self.at_most}
 
 
+class LimitsCheck(Section):
+    """A value at most a number, place by place."""
+
+    kind: Literal["limits"]
+    of: str
+    at_most: dict[str, float] = Field(min_length=1)
+
+    def found(self, values: dict[str, float], claim_id: str) -> Found:
+        """The value at every place that has a limit."""
+        named = {place: values[place] for place in self.at_most}
+        return named, {place: number <= self.at_most[place] for place, number in named.items()}
+
+
 class ClaimSection(Section):
     """A sentence of the document and how it is checked."""
 
@@ -99,7 +113,7 @@ class ClaimSection(Section):
     text: str
     study: str
     measure: str
-    check: Annotated[RatioCheck | SlopeCheck | GapCheck | FallsCheck, Field(discriminator="kind")]
+    check: Annotated[RatioCheck | SlopeCheck | GapCheck | FallsCheck | LimitsCheck, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +139,26 @@ def check_claim(claim: ClaimSection, studies: Mapping[str, AnyStudy], source: st
     for name in (check.of, *([check.to] if isinstance(check, RatioCheck | GapCheck) else [])):
         if name not in lines:
             raise ConfigError(f"{place} names series {name!r}; its study has {', '.join(lines)}.")
+    if isinstance(check, LimitsCheck):
+        _check_places(list(check.at_most), study.places(), place)
     if isinstance(check, SlopeCheck | GapCheck):
-        try:
-            numbers = [float(value) for value in study.places()]
-        except ValueError as error:
-            raise ConfigError(f"{place} asks for a slope along values that are not numbers.") from error
-        if len(set(numbers)) < 2 or min(numbers) <= 0:
-            raise ConfigError(f"{place} asks for a slope in log-log; across needs two or more numbers, all above 0.")
+        _check_slope(study.places(), place)
+
+
+def _check_places(named: Sequence[str], known: Sequence[str], where: str) -> None:
+    """Refuse limits at places that the study does not have."""
+    if missing := [each for each in named if each not in known]:
+        raise ConfigError(f"{where} names the place {missing[0]!r}; its study has {', '.join(known)}.")
+
+
+def _check_slope(places: Sequence[str], where: str) -> None:
+    """Refuse a slope along what is no axis."""
+    try:
+        numbers = [float(value) for value in places]
+    except ValueError as error:
+        raise ConfigError(f"{where} asks for a slope along values that are not numbers.") from error
+    if len(set(numbers)) < 2 or min(numbers) <= 0:
+        raise ConfigError(f"{where} asks for a slope in log-log; across needs two or more numbers, all above 0.")
 
 
 def judge(claim: ClaimSection, cells: Table) -> Verdict:

@@ -16,6 +16,8 @@ from sottovoce.studies import (
     noise_gains,
     renyi_conversion,
     walk,
+    walk_distance,
+    walk_truth,
 )
 from sottovoce.studies.cells import Say, StudyFile
 from sottovoce.studies.privacy_study import Kind, PrivacyStudyResult, PrivacyStudySection
@@ -33,6 +35,8 @@ KINDS: dict[str, Kind] = {
     **noise_gains.KINDS,
     **renyi_conversion.KINDS,
     **walk.KINDS,
+    **walk_distance.KINDS,
+    **walk_truth.KINDS,
 }
 
 
