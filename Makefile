@@ -92,6 +92,7 @@ bench: setup nats
 	$(one_thread) $(BIN)/python benchmarks/engine.py
 	$(one_thread) $(BIN)/python benchmarks/accounting.py
 	$(one_thread) $(BIN)/python benchmarks/gossip.py
+	$(one_thread) $(BIN)/python benchmarks/walks.py
 	$(one_thread) $(BIN)/python benchmarks/gopa.py variance
 	$(one_thread) $(BIN)/python benchmarks/gopa.py million
 	$(one_thread) $(BIN)/python benchmarks/samplers.py
