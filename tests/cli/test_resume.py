@@ -16,7 +16,9 @@ from sottovoce import experiments
 from sottovoce.experiments import load
 from sottovoce.experiments.record import Record
 
-COMMAND = [sys.executable, "-c", "from sottovoce.cli import main; main()", "run"]
+# Where tests run in the background of a shell, signals of the keyboard are ignored and commands inherit that; at a terminal they are not.
+LISTENS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+COMMAND = [sys.executable, "-c", f"{LISTENS}; from sottovoce.cli import main; main()", "run"]
 LONG = ("experiment.rounds=3000", "experiment.chunk=10")
 
 
