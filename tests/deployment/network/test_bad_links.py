@@ -77,7 +77,7 @@ def test_a_partition_of_ten_seconds(transport, mode, started):
 
 
 @slow
-@pytest.mark.parametrize(("transport", "rounds", "pause"), [("grpc", 150, 0.3), ("nats", 60, 1.0)])
+@pytest.mark.parametrize(("transport", "rounds", "pause"), [("grpc", 150, 0.3), ("nats", 200, 1.0)])
 def test_connections_cut_at_any_time(transport, rounds, pause, started):
     chance = random.Random(3)
     run = started(rounds=rounds, transport=transport)
